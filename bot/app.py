@@ -1,0 +1,219 @@
+"""From inbox rows to answers: one serial lane for each route session, made on demand; two lanes never wait for each other.
+
+It owns the tasks of all lanes. A message's span travels with it through the queue, and closes exactly once, with its
+outcome. Whatever goes wrong with one message is told in its thread and never reaches the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bot.inbox import Inbox, Row
+from bot.messages import Channel, ChannelKind, Message
+from bot.ports import Clock, SlackError, SlackPort
+from bot.responder import Ended, Responder
+from bot.routes import Destination, RouteSettings, destination
+from bot.thread_routes import ThreadRoutes
+from telemetry.emit import Emit, Span
+from telemetry.events import DropReason, LaneDepth, LaneWaited, MessageDropped, Outcome, ReplyEnded
+from telemetry.names import Attr, SpanName
+
+KIND_BY_TYPE = {"channel": ChannelKind.PUBLIC, "im": ChannelKind.DIRECT}
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    row: Row
+    channel: Channel
+    to: Destination
+    span: Span
+    wait: Span
+    since: float
+
+
+class App:
+    def __init__(
+        self,
+        *,
+        inbox: Inbox,
+        threads: ThreadRoutes,
+        routes: Mapping[str, RouteSettings],
+        slack: SlackPort,
+        responder: Responder,
+        clock: Clock,
+        emit: Emit,
+    ) -> None:
+        self._inbox, self._threads, self._routes, self._slack = inbox, threads, routes, slack
+        self._responder, self._clock, self._emit = responder, clock, emit
+        self._lanes: dict[str, deque[_Waiting]] = {}
+        self._busy: set[str] = set()
+        self._doors: dict[str, asyncio.Lock] = {}  # one a channel: its messages enter their lane in the order of arrival
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._draining = False
+
+    # -- entering ------------------------------------------------------------------------------------------------------
+    def accepted(self, row: Row, span: Span) -> None:
+        """Called before the acknowledgement; only starts what follows."""
+        self._own(self._enter(row, span))
+
+    def recover(self) -> int:
+        """What an earlier process accepted and did not end is answered now; each is a new trace, linked to the one before."""
+        rows = self._inbox.unanswered()
+        for row in rows:
+            span = self._responder.begin_again(row)
+            self._inbox.retrace(row.id, span.ref)
+            self.accepted(row, span)
+        return len(rows)
+
+    async def _enter(self, row: Row, span: Span) -> None:
+        async with self._doors.setdefault(row.thread.channel, asyncio.Lock()):
+            channel = await self._channel(row)
+            to = self._destination(row, channel)
+        if to is None:
+            await self._not_routed(row, span)
+        elif not to.route.admits(row.user):
+            self._drop(row, span, DropReason.NOT_ALLOWED, to.route.name)
+        else:
+            self._join(_Waiting(row, channel, to, span, self._wait_span(span, to.key), self._clock.monotonic()))
+
+    async def _channel(self, row: Row) -> Channel:
+        """Where Slack does not tell, the event's own word counts; with neither, the channel is taken for a private one."""
+        try:
+            return await self._slack.channel(row.thread.channel)
+        except SlackError:
+            return Channel(id=row.thread.channel, name="", kind=KIND_BY_TYPE.get(row.channel_type, ChannelKind.PRIVATE))
+
+    def _destination(self, row: Row, channel: Channel) -> Destination | None:
+        """A thread keeps the route it once had, as long as that route is configured."""
+        bound = self._threads.get_thread_route(row.thread)
+        if bound and bound.key and bound.route in self._routes:
+            to: Destination | None = Destination(self._routes[bound.route], bound.key)
+        else:
+            to = destination(channel, self._routes)
+        if to is not None:
+            self._threads.bind(row.thread, route=to.route.name, key=to.key)
+            self._inbox.route(row.id, route=to.route.name, key=to.key)
+        return to
+
+    def _wait_span(self, span: Span, key: str) -> Span:
+        with self._emit.within(span):
+            return self._emit.begin(SpanName.LANE_WAIT, {Attr.LANE_POSITION: len(self._lanes.get(key, ())) + (key in self._busy)})
+
+    # -- not answered --------------------------------------------------------------------------------------------------
+    async def _not_routed(self, row: Row, span: Span) -> None:
+        if self._inbox.tell_once(f"not_routed {row.thread.team}/{row.thread.channel}"):
+            await self._responder.tell_not_routed(row)
+        self._threads.release(row.thread)
+        self._drop(row, span, DropReason.NOT_ROUTED, "")
+
+    def _drop(self, row: Row, span: Span, reason: DropReason, route: str) -> None:
+        with self._emit.within(span):
+            self._emit(MessageDropped(reason=reason, route=route, channel=row.thread.channel, message_ts=row.ts))
+        self._inbox.end(row.id, Outcome.DROPPED, reason.value)
+        span.set({Attr.REPLY_OUTCOME: Outcome.CANCELLED.value, Attr.REPLY_REASON: reason.value})
+        span.end()
+
+    # -- lanes ---------------------------------------------------------------------------------------------------------
+    def _join(self, waiting: _Waiting) -> None:
+        key = waiting.to.key
+        lane = self._lanes.setdefault(key, deque())
+        lane.append(waiting)
+        self._tell_depth(waiting)
+        if key not in self._busy:
+            self._busy.add(key)
+            self._own(self._serve(key))
+
+    async def _serve(self, key: str) -> None:
+        lane = self._lanes[key]
+        try:
+            while lane and not self._draining:
+                waiting = lane.popleft()
+                await self._one(waiting)
+                self._tell_depth(waiting)
+                if not lane:
+                    await self._responder.settle(waiting.to)
+        finally:
+            self._busy.discard(key)
+
+    async def _one(self, w: _Waiting) -> None:
+        waited = self._clock.monotonic() - w.since
+        w.wait.end()
+        self._inbox.begin(w.row.id)
+        with self._emit.within(w.span):
+            self._emit(LaneWaited(route=w.to.route.name, seconds=waited))
+            try:
+                ended = await self._responder.respond(self._message(w), w.to)
+            except asyncio.CancelledError:
+                w.span.set({Attr.REPLY_OUTCOME: Outcome.CANCELLED.value})
+                w.span.end()  # the row stays open: the next process answers it
+                raise
+            self._close(w, ended)
+
+    def _message(self, w: _Waiting) -> Message:
+        return Message(
+            row=w.row.id,
+            thread=w.row.thread,
+            ts=w.row.ts,
+            user=w.row.user,
+            body=self._inbox.body(w.row.id),
+            channel=w.channel,
+            route=w.to.route.name,
+            key=w.to.key,
+            accepted_at=w.row.accepted_at,
+            attempt=w.row.attempt,
+        )
+
+    def _close(self, w: _Waiting, ended: Ended) -> None:
+        self._inbox.end(w.row.id, ended.outcome, ended.reason.value if ended.reason else "")
+        w.span.set({Attr.REPLY_OUTCOME: ended.outcome.value})
+        if ended.reason is not None:
+            w.span.set({Attr.REPLY_REASON: ended.reason.value})
+            w.span.fail(ended.reason.value)
+        self._emit(
+            ReplyEnded(
+                route=w.to.route.name,
+                thread=w.row.thread,
+                message_ts=w.row.ts,
+                outcome=ended.outcome,
+                seconds=self._clock.now() - w.row.accepted_at,
+                reason=ended.reason,
+                first_token_seconds=max(0.0, ended.first_token_at - w.row.accepted_at) if ended.first_token_at else None,
+            )
+        )
+        w.span.end()
+
+    def _tell_depth(self, w: _Waiting) -> None:
+        self._emit(LaneDepth(route=w.to.route.name, key=w.to.key, depth=len(self._lanes[w.to.key])))
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+    async def drain(self, seconds: float) -> bool:
+        """Running turns end, waiting messages stay in the inbox. False: some did not end in time and were cancelled."""
+        self._draining = True
+        for lane in self._lanes.values():
+            for waiting in lane:
+                waiting.wait.end()
+                waiting.span.set({Attr.REPLY_OUTCOME: Outcome.CANCELLED.value})
+                waiting.span.end()
+        if not self._tasks:
+            return True
+        _, late = await asyncio.wait(self._tasks, timeout=seconds)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        return not late
+
+    def _own(self, work: Coroutine[Any, Any, None]) -> None:
+        """All tasks live here, and what one of them raises is said, not lost."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            print(f"insomnia: a lane ended with {type(error).__name__}; its messages are answered at the next start", file=sys.stderr)

@@ -1,0 +1,291 @@
+"""One resident Claude CLI process over stream-json: the driver. `claude_stream` reads its lines, `claude_launch` its start.
+
+What must stay true: one turn in flight; a turn's answer is found by our own uuid, never by order; the reader always
+reads, also between turns; every message a person wrote is sent with `client_composed`, or the CLI would open files and
+run commands that its text names; the process never outlives `close`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+import os
+import signal
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bot.claude_launch import Cli, arguments, environment
+from bot.claude_stream import Stream, uuids_of
+from bot.ports import Answer, Clock, Launch, SessionDied, StartFailed, StreamEvent, TurnDeadline
+from bot.session_lock import note_owner, take_lock
+
+LINE_LIMIT = 64 * 2**20  # asyncio's 64 KiB is shorter than one thread section
+START_SECONDS = 60
+INTERRUPT_SECONDS = 10  # measured at 0.03 s; a process that takes longer does not listen
+CLOSE_SECONDS = 5
+STDERR_KEPT = 2_000
+Line = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Turn:
+    uuid: str
+    command: bool
+    on_event: Callable[[StreamEvent], None]
+    context: contextvars.Context
+    result: asyncio.Future[Line]
+    stream: Stream = field(default_factory=Stream)
+
+
+class CliStarter:
+    """Starts processes for one workspace. `folder`: `.insomnia`; `base_url`: the model endpoint, "" for the provider's own."""
+
+    def __init__(self, cli: Cli, *, folder: Path, base_url: str, clock: Clock, inherited: Mapping[str, str] | None = None) -> None:
+        self._cli, self._folder, self._base_url, self._clock = cli, folder, base_url, clock
+        self._inherited = dict(os.environ if inherited is None else inherited)
+
+    async def start(self, launch: Launch, *, on_exit: Callable[[int | None], None], on_stray: Callable[[StreamEvent], None]) -> CliProcess:
+        home = self._folder / "sessions" / launch.key
+        for folder in (home, self._folder / "claude", self._folder / "run" / "cwd"):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        prompt_file = home / "system-prompt.txt"
+        prompt_file.write_text(launch.system_prompt, encoding="utf-8")
+        lock = await take_lock(home / "lock", clock=self._clock)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *arguments(self._cli.path, launch, prompt_file=prompt_file),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                cwd=launch.cwd or self._folder / "run" / "cwd",
+                env=environment(
+                    launch,
+                    config_dir=self._folder / "claude",
+                    runtime_dir=self._folder / "run",
+                    base_url=self._base_url,
+                    inherited=self._inherited,
+                ),
+                limit=LINE_LIMIT,
+                start_new_session=True,
+                pass_fds=(lock,),
+            )
+            note_owner(lock, process.pid)
+        except OSError as e:
+            raise StartFailed(f"the CLI could not be started ({e.strerror})") from e
+        finally:
+            os.close(lock)  # the child holds it on
+        session = CliProcess(process, clock=self._clock, on_exit=on_exit, on_stray=on_stray)
+        await session.greet()
+        return session
+
+
+class CliProcess:
+    """See `ClaudeSession`. The reader tasks belong to the process and end with it."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        *,
+        clock: Clock,
+        on_exit: Callable[[int | None], None],
+        on_stray: Callable[[StreamEvent], None],
+    ) -> None:
+        self._process, self._clock, self._on_exit, self._on_stray = process, clock, on_exit, on_stray
+        self._idle_stream = Stream()
+        self._turn: _Turn | None = None
+        self._controls: dict[str, asyncio.Future[Line]] = {}
+        self._stderr = b""
+        self._last_error: Line = {}
+        self._closing = False
+        loop = asyncio.get_running_loop()  # owned here and awaited in `close`: they live as long as the process, not as a scope
+        self._tasks = [loop.create_task(self._read_lines()), loop.create_task(self._read_stderr())]
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None and not self._closing
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def greet(self) -> None:
+        """Before the first message the CLI prints nothing; it answers a control request once it is ready."""
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await self._control("initialize")
+        except TimeoutError as e:
+            await self.close()
+            raise StartFailed(f"the CLI did not answer within {START_SECONDS} s") from e
+        except SessionDied as e:
+            await self.close()
+            told = " ".join(str(x) for x in self._last_error.get("errors") or []) + self._stderr.decode("utf-8", "replace")
+            dead = "No conversation found" in told
+            raise StartFailed(f"the CLI ended at once ({e})", dead_resume=dead) from e
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+    async def send(self, prompt: str, *, on_event: Callable[[StreamEvent], None], seconds: float) -> Answer:
+        return await self._ask(prompt, command=False, on_event=on_event, seconds=seconds)
+
+    async def compact(self, *, on_event: Callable[[StreamEvent], None], seconds: float) -> Answer:
+        return await self._ask("/compact", command=True, on_event=on_event, seconds=seconds)
+
+    async def _ask(self, prompt: str, *, command: bool, on_event: Callable[[StreamEvent], None], seconds: float) -> Answer:
+        if self._turn is not None:
+            raise RuntimeError("a turn is already in flight: the CLI would merge the two")
+        future: asyncio.Future[Line] = asyncio.get_running_loop().create_future()
+        turn = self._turn = _Turn(str(uuid.uuid4()), command, on_event, contextvars.copy_context(), future)
+        try:
+            await self._write(
+                {
+                    "type": "user",
+                    "uuid": turn.uuid,
+                    "client_composed": not command,
+                    "message": {"role": "user", "content": prompt},
+                    "parent_tool_use_id": None,
+                }
+            )
+            async with asyncio.timeout(seconds):
+                result = await asyncio.shield(future)
+        except TimeoutError as e:
+            raise TurnDeadline(seconds, killed=not await self._interrupt(turn)) from e
+        except asyncio.CancelledError:
+            await self._interrupt(turn)
+            raise
+        finally:
+            self._turn = None
+            if future.done() and not future.cancelled():
+                future.exception()  # looked at: a death that nobody waits for any more is no warning
+        return turn.stream.answer(result)
+
+    async def _interrupt(self, turn: _Turn) -> bool:
+        """Ends the turn under way and swallows its result, or the next answer would be one behind. False: it was killed."""
+        try:
+            async with asyncio.timeout(INTERRUPT_SECONDS):
+                await self._control("interrupt")
+                await asyncio.shield(turn.result)
+        except (TimeoutError, SessionDied):
+            self._kill()
+            return False
+        return True
+
+    # -- lines ---------------------------------------------------------------------------------------------------------
+    async def _control(self, subtype: str) -> Line:
+        request = uuid.uuid4().hex
+        future: asyncio.Future[Line] = asyncio.get_running_loop().create_future()
+        self._controls[request] = future
+        try:
+            await self._write({"type": "control_request", "request_id": request, "request": {"subtype": subtype}})
+            return await future
+        finally:
+            del self._controls[request]
+
+    async def _write(self, line: Line) -> None:
+        stdin = self._process.stdin
+        if stdin is None or self._process.returncode is not None:
+            raise SessionDied(self._process.returncode)
+        try:
+            stdin.write(json.dumps(line).encode() + b"\n")
+            await stdin.drain()
+        except (BrokenPipeError, ConnectionResetError) as e:
+            raise SessionDied(self._process.returncode) from e
+
+    async def _read_lines(self) -> None:
+        stdout = self._process.stdout
+        assert stdout is not None
+        try:
+            async for raw in stdout:
+                if raw.startswith(b"{"):
+                    await self._line(json.loads(raw))
+        except ValueError:
+            self._kill()  # a line that is no JSON, or longer than the limit: nothing after it can be trusted
+        finally:
+            self._gone(await self._process.wait())
+
+    async def _line(self, line: Line) -> None:
+        match line.get("type"):
+            case "control_response":
+                response = line.get("response") or {}
+                self._settle(self._controls.get(str(response.get("request_id"))), response)
+            case "control_request":
+                await self._refuse(line)
+            case "result":
+                self._result(line)
+            case _:
+                self._told(line)
+
+    def _told(self, line: Line) -> None:
+        turn, now = self._turn, self._clock.now()
+        if turn is None:
+            for event in self._idle_stream.feed(line, now):
+                self._on_stray(event)
+            return
+        for event in turn.stream.feed(line, now):
+            turn.context.run(turn.on_event, event)
+
+    def _result(self, line: Line) -> None:
+        if line.get("is_error"):
+            self._last_error = line
+        turn, answered = self._turn, uuids_of(line)
+        if turn is None:
+            return
+        anonymous = not answered and (turn.command or bool(line.get("is_error")))
+        if turn.uuid in answered or anonymous:
+            self._settle(turn.result, line)
+
+    async def _refuse(self, line: Line) -> None:
+        """Routes have no in-process tools yet: whatever is asked is denied, and the CLI goes on."""
+        response = {
+            "subtype": "success",
+            "request_id": line.get("request_id"),
+            "response": {"behavior": "deny", "message": "not allowed here"},
+        }
+        try:
+            await self._write({"type": "control_response", "response": response})
+        except SessionDied:
+            return  # the reader meets the end next
+
+    @staticmethod
+    def _settle(future: asyncio.Future[Line] | None, value: Line) -> None:
+        if future is not None and not future.done():
+            future.set_result(value)
+
+    async def _read_stderr(self) -> None:
+        stderr = self._process.stderr
+        assert stderr is not None
+        while chunk := await stderr.read(4096):
+            self._stderr = (self._stderr + chunk)[-STDERR_KEPT:]
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+    def _gone(self, code: int | None) -> None:
+        waiting = [*self._controls.values(), *([self._turn.result] if self._turn else [])]
+        for future in waiting:
+            if not future.done():
+                future.set_exception(SessionDied(code))
+        if not self._closing:
+            self._on_exit(code)
+
+    def _kill(self) -> None:
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+
+    async def close(self) -> None:
+        """Ends the process: end of input, then SIGTERM, then SIGKILL to its group. May be called twice."""
+        self._closing = True
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        for end in (None, self._process.terminate, self._kill):
+            if end is not None and self._process.returncode is None:
+                end()
+            try:
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._process.wait()
+                    break
+            except TimeoutError:
+                continue
+        await asyncio.gather(*self._tasks, return_exceptions=True)

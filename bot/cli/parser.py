@@ -1,0 +1,126 @@
+"""What can be typed: commands, arguments and their help. Argparse and nothing else, so that `--help` is instant."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+from bot.version import VERSION
+
+Commands = argparse._SubParsersAction  # the only name that argparse has for it
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="insomnia",
+        description="A Slack bot that does not forget, and that can always be asked why it answered as it did.",
+        epilog="First time: `insomnia up`, then, in another terminal, `insomnia threads` and `insomnia say`.",
+    )
+    parser.add_argument("--version", action="version", version=f"insomnia {VERSION}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _up_and_run(commands)
+    _threads(commands)
+    _say(commands)
+    _config(commands)
+    _demo(commands)
+    return parser
+
+
+def _command(commands: Commands[argparse.ArgumentParser], name: str, *, entry: str, summary: str, example: str) -> argparse.ArgumentParser:
+    """`entry` = module:function; the function takes the parsed arguments and returns the exit code."""
+    command = commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.set_defaults(command=name, entry=tuple(entry.split(":")))
+    return command
+
+
+def _workspace(command: argparse.ArgumentParser, *, default: Path | None, where: str) -> None:
+    command.add_argument("--workspace", metavar="DIR", type=Path, default=default, help=where)
+
+
+HERE = "the directory that holds, or will hold, insomnia.toml and .insomnia/ (default: here)"
+JSON = "print JSON instead of text"
+
+
+def _up_and_run(commands: Commands[argparse.ArgumentParser]) -> None:
+    up = _command(
+        commands, "up", entry="bot.cli.run:run", summary="run the bot and say what to try with it", example="insomnia up --workspace ~/bot"
+    )
+    run = _command(
+        commands,
+        "run",
+        entry="bot.cli.run:run",
+        summary="run the bot alone, for a service manager",
+        example="insomnia run --workspace /srv/bot",
+    )
+    for command in (up, run):
+        _workspace(command, default=Path(), where=HERE)
+
+
+def _threads(commands: Commands[argparse.ArgumentParser]) -> None:
+    threads = _command(
+        commands,
+        "threads",
+        entry="bot.cli.threads:threads",
+        summary="list the threads of the embedded workspace",
+        example="insomnia threads --channel general",
+    )
+    threads.add_argument("--channel", metavar="NAME", help="only this channel")
+    threads.add_argument("--json", action="store_true", help=JSON)
+    _workspace(threads, default=Path(), where=HERE)
+
+
+def _say(commands: Commands[argparse.ArgumentParser]) -> None:
+    say = _command(
+        commands,
+        "say",
+        entry="bot.cli.say:say",
+        summary="say something in the embedded workspace and wait for the bot's answer",
+        example='insomnia say "What did we decide?" --channel general --thread 1761559200.000100',
+    )
+    say.add_argument("text", metavar="TEXT", help="what to say; the mention of the bot is put in front of it")
+    say.add_argument("--channel", metavar="NAME", help="where (default: the thread's channel, or the workspace's first)")
+    say.add_argument("--thread", metavar="TS", help="in this thread, as `insomnia threads` shows it (default: begin a new one)")
+    say.add_argument("--user", metavar="NAME", help="as this person (default: the workspace's first)")
+    say.add_argument("--no-mention", action="store_true", help="do not mention the bot, and do not wait for an answer")
+    say.add_argument("--timeout", metavar="SECONDS", type=_seconds, default=120.0, help="how long to wait for the answer (default: 120)")
+    say.add_argument("--json", action="store_true", help=JSON)
+    _workspace(say, default=Path(), where=HERE)
+
+
+def _config(commands: Commands[argparse.ArgumentParser]) -> None:
+    config = _command(
+        commands,
+        "config",
+        entry="bot.cli.config:config",
+        summary="show the settings in force and where each came from, secrets masked",
+        example="insomnia config --workspace ~/bot",
+    )
+    config.add_argument("--json", action="store_true", help=JSON)
+    _workspace(config, default=Path(), where=HERE)
+
+
+def _demo(commands: Commands[argparse.ArgumentParser]) -> None:
+    demo = _command(
+        commands,
+        "demo",
+        entry="bot.cli.demo:demo_main",
+        summary="show and check, step by step, that an old thread is remembered (embedded workspace and model only)",
+        example="insomnia demo --json",
+    )
+    demo.add_argument("--json", action="store_true", help="print one JSON object a step")
+    demo.add_argument("--keep", action="store_true", help="leave the workspace on disk and say where it is")
+    _workspace(demo, default=None, where="a directory to work in (default: a fresh temporary one)")
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not (seconds > 0 and math.isfinite(seconds)):
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
+    return seconds

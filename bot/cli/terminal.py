@@ -1,0 +1,43 @@
+"""Text for a terminal: nothing that somebody wrote in Slack may move the cursor, and columns stand in line in Japanese too."""
+
+from __future__ import annotations
+
+import os
+import sys
+import unicodedata
+from collections.abc import Sequence
+
+GREY, PLAIN = "\033[90m", "\033[0m"
+
+
+def safe(text: str) -> str:
+    """Without control characters, but for newlines and tabs."""
+    return "".join(c if c in "\n\t" or not _controls(c) else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def one_line(text: str) -> str:
+    return " ".join(safe(text).split())
+
+
+def grey(text: str) -> str:
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return f"{GREY}{text}{PLAIN}" if colour else text
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell, the last one as it comes."""
+    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(_padded(cell, wide) for cell, wide in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def width(text: str) -> int:
+    """Terminal cells: East Asian wide characters take two, combining ones none."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _padded(cell: str, wide: int) -> str:
+    return cell + " " * (wide - width(cell))
+
+
+def _controls(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cf", "Cs") and character != "\N{ZERO WIDTH JOINER}"  # it binds emoji

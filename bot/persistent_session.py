@@ -1,0 +1,351 @@
+"""One rolling Claude session of one route: its process, its turns, its resets.
+
+What must stay true: whatever empties or shrinks the context goes through `_forget_threads` before anything else may
+fail, and tells exactly one reset. `_do_start` is the only way to a process, and forgets first. One turn at a time, under
+`turn()`, so that nothing slips between the gate and the mark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.known_threads import KnownThreads, Loss
+from bot.ports import (
+    Answer,
+    CallEnded,
+    ClaudeSession,
+    ClaudeStarter,
+    Cleared,
+    Clock,
+    Compacted,
+    Compacting,
+    CompactionGaveUp,
+    Launch,
+    SessionDied,
+    StartFailed,
+    StreamEvent,
+    TurnDeadline,
+)
+from bot.routes import RouteSettings
+from bot.session_states import check_move
+from bot.session_telling import SessionTelling
+from bot.thread_routes import ThreadRoutes
+from telemetry.emit import Emit, Span
+from telemetry.events import ResetCause, ResetHow, SessionState, Thread
+from telemetry.names import Attr, SpanName
+
+COMPACT_SECONDS = 180  # a summary of a full window is one long model answer
+OnEvent = Callable[[StreamEvent], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """`epoch` is the one the prompt was sent into; `moved_by` is what ended that epoch before the answer was made."""
+
+    answer: Answer
+    epoch: int
+    moved_by: ResetCause | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionParts:
+    """What every session of the bot shares. `folder`: where the session logs lie, a folder a key."""
+
+    starter: ClaudeStarter
+    threads: ThreadRoutes
+    folder: Path
+    clock: Clock
+    emit: Emit
+    system_prompt: Callable[[RouteSettings], str]
+    credential: Callable[[], tuple[str, tuple[str, str] | None]]  # account name, (variable, value)
+
+
+class PersistentSession:
+    def __init__(self, route: RouteSettings, key: str, parts: SessionParts) -> None:
+        self.route, self.key, self._parts = route, key, parts
+        self.state = SessionState.STOPPED
+        self.session_id = parts.threads.session_id(key)
+        self.context_tokens = 0
+        self.needs_summary = False
+        self.hung_compacting = False  # a compaction was under way when the last turn was given up: resuming would hang again
+        self.telling = SessionTelling(
+            route=route.name, key=key, limit_tokens=route.rotate_at, folder=self.log_folder, clock=parts.clock, emit=parts.emit
+        )
+        self.span: Span | None = None  # of the live process; replies link to it
+        self._known_threads = KnownThreads()
+        self._auto_compact_count = 0
+        self._resumable = bool(self.session_id)
+        self._ever_started = self._resumed = self._answered_since_start = False
+        self._loss: Loss | None = None
+        self._process: ClaudeSession | None = None
+        self._lock = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        known, epoch = len(self._known_threads), self._known_threads.epoch
+        return f"<PersistentSession {self.key} {self.state.value} epoch={epoch} known={known} tokens={self.context_tokens}>"
+
+    # -- the set -------------------------------------------------------------------------------------------------------
+    @property
+    def context(self) -> KnownThreads:
+        return self._known_threads
+
+    def knows_thread(self, thread: Thread) -> bool:
+        return thread in self._known_threads
+
+    def mark_thread_known(self, thread: Thread, *, epoch: int) -> bool:
+        marked = self._known_threads.mark(thread, epoch=epoch)
+        self._seen()
+        return marked
+
+    def forget_thread(self, thread: Thread) -> None:
+        self._tell(self._known_threads.forget_one(thread, session_id=self.session_id), ResetHow.NONE)
+
+    def _forget_threads(self, cause: ResetCause) -> Loss:
+        return self._known_threads.forget(cause, session_id=self.session_id)
+
+    # -- what the router asks ------------------------------------------------------------------------------------------
+    @property
+    def had_session(self) -> bool:
+        """Whether the route had a session before the turn that asks."""
+        return self._ever_started or self._resumable
+
+    @property
+    def over_budget(self) -> bool:
+        return self.context_tokens >= self.route.rotate_at
+
+    @property
+    def unproven_resume(self) -> bool:
+        """Resumed, and no turn has ended well since: its transcript may be what the model refuses."""
+        return self._resumed and not self._answered_since_start
+
+    @property
+    def log_folder(self) -> Path:
+        return self._parts.folder / self.key
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """The lock under which gate, prompt and mark belong together."""
+        async with self._lock:
+            yield
+
+    # -- life ----------------------------------------------------------------------------------------------------------
+    async def ready(self) -> None:
+        """A living process, resumed or begun. Raises StartFailed; the set is empty then."""
+        if self._process is not None and self._process.alive:
+            return
+        cause = self._unnoticed_loss()
+        if not self._resumable:
+            await self._do_start(ResetHow.FRESH, cause=cause)
+            return
+        try:
+            await self._do_start(ResetHow.RESUME, cause=cause)
+        except StartFailed:
+            await self._start_anew(ResetCause.RESUME_FAILED)
+
+    def _unnoticed_loss(self) -> ResetCause | None:
+        """A death between the answer and the mark, or the end of the bot before this one; other ends were seen."""
+        if self._process is not None:
+            self._process = None
+            return ResetCause.CRASH
+        return ResetCause.RESTART if self._resumable and not self._ever_started else None
+
+    async def rotate(self, cause: ResetCause) -> None:
+        """A fresh session; the summary of the old one goes in front of its first prompt. Raises StartFailed."""
+        self._loss = self._forget_threads(cause)
+        self._enter(SessionState.ROTATING)
+        await self._end_process()
+        await self._start_anew(cause)
+
+    async def _start_anew(self, cause: ResetCause) -> None:
+        self._parts.threads.drop_session(self.key)
+        self._resumable, self.needs_summary, self.hung_compacting = False, True, False
+        if self._loss is None:
+            await self._do_start(ResetHow.FRESH, cause=cause)
+        else:
+            self._loss.cause = cause  # the same loss, of which it is known now that it goes on afresh
+            await self._do_start(ResetHow.FRESH, cause=None)
+
+    async def _do_start(self, how: ResetHow, *, cause: ResetCause | None) -> None:
+        """Forgets, then spawns. `cause` is None where the loss was met, or told, before."""
+        loss = self._forget_threads(cause or ResetCause.RESTART)
+        if cause is not None:
+            self._loss = loss
+        if how is ResetHow.FRESH:
+            self.session_id = str(uuid.uuid4())
+        self._enter(SessionState.STARTING)
+        self.context_tokens = 0
+        self.span = self._parts.emit.begin(SpanName.SESSION, {Attr.ROUTE: self.route.name, Attr.SESSION_KEY: self.key}, root=True)
+        with self._adopted():
+            await self._spawn(how)
+        self._enter(SessionState.IDLE)
+        self._ever_started, self._resumed, self._answered_since_start = True, how is ResetHow.RESUME, False
+        self.telling.open_log(self.session_id)
+        self.tell_loss(how)
+
+    def _adopted(self) -> AbstractContextManager[None]:
+        """What no reply caused hangs under the session's own span."""
+        if self._parts.emit.current() is not None or self.span is None:
+            return nullcontext()
+        return self._parts.emit.within(self.span)
+
+    async def _spawn(self, how: ResetHow) -> None:
+        account, credential = self._parts.credential()
+        began = self._parts.clock.monotonic()
+        attributes = {Attr.RESET_HOW: how.value, Attr.SESSION_ACCOUNT: account, Attr.GEN_AI_CONVERSATION_ID: self.session_id}
+        with self._parts.emit.span(SpanName.SESSION_START, attributes) as span:
+            try:
+                self._process = await self._parts.starter.start(
+                    self._launch(how, credential), on_exit=self._exited, on_stray=self._on_stray
+                )
+            except StartFailed:
+                self._enter(SessionState.FAILED)
+                self._end_span()
+                raise
+            span.set({Attr.SESSION_PID: self._process.pid})
+        seconds = self._parts.clock.monotonic() - began
+        self.telling.started(session_id=self.session_id, how=how, account=account, seconds=seconds)
+
+    def _launch(self, how: ResetHow, credential: tuple[str, str] | None) -> Launch:
+        return Launch(
+            key=self.key,
+            session_id=self.session_id,
+            resume=how is ResetHow.RESUME,
+            model=self.route.model,
+            autocompact=self.route.autocompact,
+            system_prompt=self._parts.system_prompt(self.route),
+            tools=self.route.tools,
+            cwd=self.route.cwd,
+            credential=credential,
+        )
+
+    async def close(self) -> None:
+        """For the end of the bot: the id stays resumable."""
+        async with self._lock:
+            if self.state is not SessionState.STOPPED:
+                self._enter(SessionState.STOPPING)
+                await self._end_process()
+                self._enter(SessionState.STOPPED)
+
+    async def _end_process(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            await process.close()
+        self._end_span()
+
+    def _end_span(self) -> None:
+        if self.span is not None:
+            self.span.end()
+
+    def _exited(self, code: int | None) -> None:
+        """The process ended by itself, between turns. (Inside a turn the turn tells; a start that fails tells by itself.)"""
+        if self.state is SessionState.IDLE:
+            loss, self._process = self._forget_threads(ResetCause.CRASH), None
+            self._enter(SessionState.FAILED)
+            self._tell(loss, ResetHow.NONE)
+            self._end_span()
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+    async def send_prompt(self, prompt: str, *, on_event: OnEvent) -> Reply:
+        """Raises SessionDied and TurnDeadline; the process is gone then, the set empty, and `ready` starts it again."""
+        occupied = [0]
+
+        def watch(event: StreamEvent) -> None:
+            if isinstance(event, CallEnded) and event.usage.occupancy:
+                occupied[0] = event.usage.occupancy
+            on_event(event)
+
+        reply = await self._ask(lambda process, on: process.send(prompt, on_event=on, seconds=self.route.turn_seconds), watch)
+        if reply.answer.error is None:
+            self._answered(occupied[0])
+        return reply
+
+    async def compact(self) -> None:
+        """The bot's own `/compact`, between turns; its boundary tells what was forgotten. A failed one changes nothing."""
+        await self._ask(lambda process, on: process.compact(on_event=on, seconds=COMPACT_SECONDS), lambda _: None)
+
+    async def _ask(self, send: Callable[[ClaudeSession, OnEvent], Awaitable[Answer]], on_event: OnEvent) -> Reply:
+        process, epoch = self._process, self._known_threads.epoch
+        if process is None:
+            raise SessionDied(None)
+        moved: list[ResetCause] = []
+
+        def watch(event: StreamEvent) -> None:
+            if (cause := self._context_event(event)) is not None:
+                moved.append(cause)
+            on_event(event)
+
+        self._enter(SessionState.BUSY)
+        try:
+            answer = await send(process, watch)
+        except (SessionDied, TurnDeadline, asyncio.CancelledError) as e:
+            await self._give_up(ResetCause.CRASH if isinstance(e, SessionDied) else ResetCause.RESUME)
+            raise
+        self._enter(SessionState.IDLE)
+        return Reply(answer, epoch, moved[-1] if moved else None)
+
+    async def _give_up(self, cause: ResetCause) -> None:
+        """The process died, or hung and is not trusted any more; the next start resumes what it wrote down."""
+        self._loss = self._forget_threads(cause)
+        self._enter(SessionState.FAILED)
+        await self._end_process()
+
+    def _answered(self, occupied: int) -> None:
+        self.context_tokens = occupied or self.context_tokens
+        self._answered_since_start = True
+        if not self._resumable:  # an id is worth resuming only once a turn of it has succeeded
+            self._resumable = True
+            account, _ = self._parts.credential()
+            self._parts.threads.remember_session(self.key, route=self.route.name, session_id=self.session_id, account=account)
+        self._seen()
+
+    # -- what the stream says of the context ---------------------------------------------------------------------------
+    def _context_event(self, event: StreamEvent) -> ResetCause | None:
+        match event:
+            case Compacting():
+                self.hung_compacting = True
+            case CompactionGaveUp():
+                self.hung_compacting = False
+                self.telling.compaction_failed(session_id=self.session_id)
+            case Compacted():
+                return self._log_auto_compact(event)
+            case Cleared():
+                self._tell(self._forget_threads(ResetCause.CLEARED), ResetHow.NONE)
+                return ResetCause.CLEARED
+            case _:
+                pass
+        return None
+
+    def _log_auto_compact(self, boundary: Compacted) -> ResetCause:
+        """Every boundary comes here; those that the CLI decided on are counted."""
+        manual, self.hung_compacting = boundary.trigger == "manual", False
+        self._auto_compact_count += not manual
+        loss = self._forget_threads(ResetCause.COMPACTION_MANUAL if manual else ResetCause.COMPACTION_AUTO)
+        self.context_tokens = boundary.post_tokens or 0
+        self._tell(loss, ResetHow.NONE, boundary)
+        return loss.cause
+
+    def _on_stray(self, event: StreamEvent) -> None:
+        self._context_event(event)
+
+    # -- telling -------------------------------------------------------------------------------------------------------
+    def tell_loss(self, how: ResetHow) -> None:
+        """A loss that waited for the start that follows it; NONE where nobody starts the session again."""
+        loss, self._loss = self._loss, None
+        if loss is not None:
+            self._tell(loss, how)
+
+    def _tell(self, loss: Loss, how: ResetHow, boundary: Compacted | None = None) -> None:
+        self.telling.reset(loss, how, epoch=self._known_threads.epoch, boundary=boundary)
+        self._seen()
+
+    def _enter(self, state: SessionState) -> None:
+        self.state = check_move(self.key, self.state, state)
+        self._seen()
+
+    def _seen(self) -> None:
+        self.telling.seen(state=self.state, known_threads=len(self._known_threads), context_tokens=self.context_tokens)

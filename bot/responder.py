@@ -1,0 +1,144 @@
+"""One message from its lane to its answer in Slack, and all that a person is told instead when there is none.
+
+The boundary at which errors become words: nothing that is raised while one message is answered goes further, except
+cancellation. Whoever asked sees a sentence and the short trace id under which the operator finds the rest.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bot.inbox import Row
+from bot.intake import Audience, root_attributes
+from bot.messages import GateSummary, Message, Role, Said, Speaker
+from bot.persistent_session import PersistentSession
+from bot.ports import Clock, SlackError, SlackPort
+from bot.replying import Replies, ReplyLost, Status
+from bot.router import Answered, Router, TurnFailed
+from bot.routes import Destination
+from bot.sessions import Sessions
+from bot.slack_text import Me
+from bot.thread_routes import ThreadRoutes
+from bot.thread_sections import Section, ThreadReader
+from bot.words import HISTORY_UNREAD, NO_ANSWER, Language, Sentence, language_of, say
+from telemetry.emit import Emit, Span
+from telemetry.events import FailReason, Outcome
+from telemetry.names import Attr, SpanName
+
+REREAD = "reread"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    outcome: Outcome
+    reason: FailReason | None = None
+    first_token_at: float | None = None
+
+
+class Responder:
+    def __init__(
+        self,
+        *,
+        sessions: Sessions,
+        router: Router,
+        reader: ThreadReader,
+        replies: Replies,
+        slack: SlackPort,
+        threads: ThreadRoutes,
+        audience: Audience,
+        language: str,
+        me: Me,
+        clock: Clock,
+        emit: Emit,
+    ) -> None:
+        self._sessions, self._router, self._reader, self._replies, self._slack = sessions, router, reader, replies, slack
+        self._threads, self._audience, self._language, self._me, self._clock, self._emit = threads, audience, language, me, clock, emit
+
+    async def respond(self, message: Message, to: Destination) -> Ended:
+        """Always one end; CancelledError alone goes on."""
+        try:
+            return await self._respond(message, to)
+        except ReplyLost as e:
+            return Ended(outcome=Outcome.FAILED, reason=e.reason)
+        except Exception as e:  # noqa: BLE001 - the boundary: one message's failure must not end its lane
+            print(f"insomnia: {type(e).__name__} while answering {message.thread} {message.ts}", file=sys.stderr)
+            traceback.print_tb(e.__traceback__, limit=-3)
+            return await self._apologise(message, "", FailReason.INTERNAL)
+
+    async def _respond(self, message: Message, to: Destination) -> Ended:
+        allowed = to.route.users or self._audience.users or None
+        said = await self._reader.said(message.body, verified=allowed)
+        if not said.text and message.opens_thread:
+            return await self._greet(message, said)
+        session = self._sessions.session_for(to)
+        reread = said.text.lower().split(maxsplit=1)[:1] == [REREAD] and not message.opens_thread
+        async with Status(self._slack, message, clock=self._clock) as status:
+            await status.show(say(Sentence.STATUS_THINKING, self._lang(said.text)))
+            try:
+                answered, gate = await self._router.answer(session, message, said, verified=allowed, reread=reread)
+            except TurnFailed as e:
+                await status.settle()
+                return await self._apologise(message, said.text, e.reason, seconds=to.route.turn_seconds)
+            await status.settle()
+            return await self._give(session, message, said, answered, gate)
+
+    async def _give(self, session: PersistentSession, message: Message, said: Said, answered: Answered, gate: GateSummary) -> Ended:
+        text = "\n\n".join([answered.text, *self._honest_lines(answered.section, said.text)])
+        delivered = await self._replies.post(message, text, outcome=Outcome.ANSWERED, trace_id=self._trace_id(), gate=gate)
+        speaker = Speaker(id=self._me.user_id, name="Insomnia", role=Role.OWN)
+        own = [Said(ts=ts, speaker=speaker, text=answered.text) for ts in delivered.parts]
+        self._router.posted(session, message, answered, own)
+        self._threads.answered(message.thread, by_bot=said.speaker.role is Role.BOT)
+        return Ended(outcome=Outcome.ANSWERED, first_token_at=answered.first_token_at)
+
+    def _honest_lines(self, section: Section, text: str) -> Sequence[str]:
+        lang = self._lang(text)
+        if section.incomplete is not None:
+            values = {"read": section.read, "expected": section.expected}
+            known = section.expected is not None and section.expected > section.read
+            return [say(Sentence.HISTORY_INCOMPLETE_OF if known else Sentence.HISTORY_INCOMPLETE, lang, **values)]
+        return [say(HISTORY_UNREAD[section.failed], lang)] if section.failed is not None else []
+
+    async def settle(self, to: Destination) -> None:
+        session = self._sessions.peek_session(to.key)
+        if session is not None:
+            await self._router.settle(session)
+
+    # -- instead of an answer ------------------------------------------------------------------------------------------
+    async def _greet(self, message: Message, said: Said) -> Ended:
+        words = say(Sentence.EMPTY_MENTION, self._lang(said.text))
+        await self._replies.post(message, words, outcome=Outcome.ANSWERED, trace_id=self._trace_id(), gate=None)
+        return Ended(outcome=Outcome.ANSWERED)
+
+    async def _apologise(self, message: Message, text: str, reason: FailReason, *, seconds: float = 0.0) -> Ended:
+        lang, trace_id = self._lang(text), self._trace_id()
+        why = say(NO_ANSWER[reason], lang, minutes=math.ceil(seconds / 60))
+        line = f"{why} ({say(Sentence.TRACE, lang, trace=trace_id[:8])})"
+        try:
+            await self._replies.post(message, line, outcome=Outcome.FAILED, trace_id=trace_id, gate=None)
+        except ReplyLost as e:
+            return Ended(outcome=Outcome.FAILED, reason=e.reason)
+        return Ended(outcome=Outcome.FAILED, reason=reason)
+
+    async def tell_not_routed(self, row: Row) -> None:
+        lang = self._lang(str(row.body.get("text") or ""))
+        try:
+            await self._slack.post(row.thread.channel, say(Sentence.NOT_ROUTED, lang), thread_ts=row.thread.ts)
+        except SlackError as e:
+            print(f"insomnia: could not say that channel {row.thread.channel} has no route ({e.code})", file=sys.stderr)
+
+    # -- traces --------------------------------------------------------------------------------------------------------
+    def begin_again(self, row: Row) -> Span:
+        attributes: Mapping[Attr, str | int] = {**root_attributes(row.thread, row.ts), Attr.REPLY_ATTEMPT: row.attempt}
+        return self._emit.begin(SpanName.PROCESS, attributes, root=True, links=[row.trace])
+
+    def _trace_id(self) -> str:
+        ref = self._emit.current()
+        return ref.trace_id if ref else ""
+
+    def _lang(self, text: str) -> Language:
+        return language_of(text, self._language)

@@ -1,0 +1,351 @@
+"""One turn, in order, under the session's lock: rotate? → gate → history → section → send → mark.
+
+What must stay true: one decision travels from the gate to the prompt; an answer is given out only if the thread's text
+was in the context that produced it, so when the epoch moved before the answer was made, nothing is posted, the thread is
+read in again and the model asked once more; a thread is marked known only by an answered turn whose section was whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+
+from bot.gate import View, decide
+from bot.inbox import Inbox
+from bot.messages import Channel, GateSummary, Message, Said
+from bot.persistent_session import PersistentSession, Reply
+from bot.ports import SessionDied, StartFailed, TurnDeadline
+from bot.prompts import Prompt, compose
+from bot.quoting import new_nonce, thread_block
+from bot.session_log import Entry, EntryKind, Recalled, build_context_summary
+from bot.thread_routes import ThreadRoutes
+from bot.thread_sections import Section, ThreadReader
+from bot.turn_spans import PROVIDER, TurnSpans
+from telemetry.emit import Emit
+from telemetry.events import (
+    REASON_AFTER,
+    AskedAgain,
+    FailReason,
+    GateDecided,
+    MoneySpent,
+    Reason,
+    ResetCause,
+    ResetHow,
+    Thread,
+    ThreadInjected,
+)
+from telemetry.names import Attr, SpanName
+
+FAILURES = {
+    "rate_limit": FailReason.MODEL_LIMIT,
+    "authentication_failed": FailReason.MODEL_AUTH,
+    "prompt_too_long": FailReason.PROMPT_TOO_LONG,
+}
+
+
+class TurnFailed(Exception):
+    """No answer; `reason` is told to the person in words."""
+
+    def __init__(self, reason: FailReason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """`first_token_at`: clock seconds, None where nothing was streamed."""
+
+    text: str
+    section: Section
+    epoch: int
+    first_token_at: float | None
+
+
+@dataclass(slots=True)
+class _Turn:
+    """One message on its way; the counters bound how often it may be asked."""
+
+    message: Message
+    said: Said
+    verified: Sequence[str] | None
+    override: Reason | None = None
+    section: Section | None = None
+    asked_again: bool = False
+    died: bool = False
+    hung: bool = False
+    too_long: int = 0
+    poisoned: bool = False
+    carry_on: bool = False
+    logged_in: str = ""
+
+
+def _build_thread_section(section: Section, *, nonce: str, channel: Channel, thread: Thread, tz: tzinfo) -> str:
+    """The quoted block, or "" where there is nothing to show and nothing to say."""
+    if not section.messages and not section.notes:
+        return ""
+    return thread_block(
+        section.messages,
+        nonce=nonce,
+        channel=channel,
+        thread=thread,
+        tz=tz,
+        left_out=section.omitted,
+        gap_after=section.gap_after,
+        notes=section.notes,
+        cap=section.cap,
+    )
+
+
+class Router:
+    def __init__(self, *, reader: ThreadReader, inbox: Inbox, threads: ThreadRoutes, emit: Emit, tz: tzinfo) -> None:
+        self._reader, self._inbox, self._threads, self._emit, self._tz = reader, inbox, threads, emit, tz
+
+    async def answer(
+        self, session: PersistentSession, message: Message, said: Said, *, verified: Sequence[str] | None, reread: bool = False
+    ) -> tuple[Answered, GateSummary]:
+        """Raises TurnFailed. The caller posts the answer, still in the lane, and then calls `posted`."""
+        turn = _Turn(message, said, verified)
+        async with session.turn():
+            if reread:
+                session.forget_thread(message.thread)
+                self._reader.forget(message.thread)
+            had_session = session.had_session
+            try:
+                while (answered := await self._ask(session, turn, had_session=had_session)) is None:
+                    pass
+            except StartFailed as e:
+                session.tell_loss(ResetHow.NONE)
+                raise TurnFailed(FailReason.START_FAILED) from e
+            finally:
+                self._tell_decision(session, turn)
+            return answered, summary_of(answered.section)
+
+    async def _ask(self, session: PersistentSession, turn: _Turn, *, had_session: bool) -> Answered | None:
+        """One try. None: the context was lost, or has to be renewed, and the message is to be asked once more."""
+        if session.over_budget:
+            await session.rotate(ResetCause.ROTATE_TOKENS)
+        await session.ready()
+        section = turn.section = await self._gate(session, turn, had_session=had_session)
+        prompt, recalled = self._prompt(session, turn, section)
+        spans = TurnSpans(self._emit, route=session.route.name, model=session.route.model)
+        try:
+            reply = await self._send(session, turn, prompt, spans)
+        except SessionDied as e:
+            self._once(turn, "died", e, FailReason.SESSION_DIED)
+            return None
+        except TurnDeadline as e:
+            await self._deadline(session, turn, e)
+            return None
+        if reply.answer.error is not None:
+            await self._refused(session, turn, reply)
+            return None
+        session.needs_summary = False
+        if reply.moved_by is not None:
+            self._ask_again(session, turn, reply.moved_by)
+            return None
+        if not reply.answer.text.strip():
+            raise TurnFailed(FailReason.EMPTY_ANSWER)
+        self._keep(session, turn, section, recalled, reply)
+        return Answered(text=reply.answer.text.strip(), section=section, epoch=reply.epoch, first_token_at=spans.first_token_at)
+
+    # -- before the prompt ---------------------------------------------------------------------------------------------
+    async def _gate(self, session: PersistentSession, turn: _Turn, *, had_session: bool) -> Section:
+        m, context = turn.message, session.context
+        with self._emit.span(SpanName.THREAD_GATE) as span:
+            row = self._threads.get_thread_route(m.thread)
+            verdict = decide(
+                View(
+                    opens_thread=m.opens_thread,
+                    known=session.knows_thread(m.thread),
+                    waiting=len(self._inbox.heard(m.thread, before=m.ts)),
+                    gap=context.is_gapped(m.thread) or bool(row and row.overflowed),
+                    lost=turn.override or context.lost_because(m.thread),
+                    carried=bool(row and row.carried),
+                    had_session=had_session,
+                    held_off=self._reader.held_off(m.thread),
+                )
+            )
+            section = await self._reader.section(m, verdict, context, verified=turn.verified)
+            verdict = section.verdict
+            span.set({Attr.GATE_DECISION: verdict.decision.value, Attr.GATE_REASON: verdict.reason.value})
+            span.set({Attr.SESSION_EPOCH: context.epoch, Attr.GATE_KNOWN_THREADS: len(context)})
+        return section
+
+    def _prompt(self, session: PersistentSession, turn: _Turn, section: Section) -> tuple[str, list[Recalled]]:
+        m, nonce = turn.message, new_nonce()
+        block = _build_thread_section(section, nonce=nonce, channel=m.channel, thread=m.thread, tz=self._tz)
+        recalled = build_context_summary(session.log_folder, without=m.thread) if session.needs_summary and not turn.too_long else []
+        prompt = compose(
+            Prompt(
+                nonce=nonce,
+                tz=self._tz,
+                channel=m.channel,
+                thread=m.thread,
+                said=turn.said,
+                recalled=recalled,
+                block=block,
+                carry_on=turn.carry_on,
+            )
+        )
+        if block:
+            self._tell_injection(session, turn, section, block)
+        return prompt, recalled
+
+    def _tell_injection(self, session: PersistentSession, turn: _Turn, section: Section, block: str) -> None:
+        m = turn.message
+        if section.messages and section.injection:
+            with self._emit.span(SpanName.THREAD_INJECT):
+                self._emit(
+                    ThreadInjected(
+                        route=m.route,
+                        thread=m.thread,
+                        reason=section.verdict.reason,
+                        injection=section.injection,
+                        messages=len(section.messages),
+                        omitted=section.omitted,
+                        chars=len(block),
+                    )
+                )
+        trace, epoch = self._emit.current(), session.context.epoch
+        session.telling.log(Entry(kind=EntryKind.INJECTED, text=block, epoch=epoch, thread=m.thread, trust="external", trace=trace))
+
+    # -- the turn itself -----------------------------------------------------------------------------------------------
+    async def _send(self, session: PersistentSession, turn: _Turn, prompt: str, spans: TurnSpans) -> Reply:
+        links = [session.span.ref] if session.span else []
+        attributes = {
+            Attr.GEN_AI_OPERATION: "invoke_agent",
+            Attr.GEN_AI_AGENT: session.route.name,
+            Attr.GEN_AI_PROVIDER: PROVIDER,
+            Attr.GEN_AI_CONVERSATION_ID: session.session_id,
+        }
+        self._log_question(session, turn)
+        with self._emit.span(SpanName.INVOKE_AGENT, attributes, label=session.route.name, links=links) as span:
+            failed: str | None = "interrupted"
+            try:
+                reply = await session.send_prompt(prompt, on_event=spans.on_event)
+                failed = reply.answer.error
+            finally:
+                spans.finish(failed)
+            u = spans.usage
+            span.set(
+                {Attr.GEN_AI_INPUT_TOKENS: u.occupancy, Attr.GEN_AI_OUTPUT_TOKENS: u.output, Attr.GEN_AI_CACHE_READ_TOKENS: u.cache_read}
+            )
+            span.set({Attr.GEN_AI_COMPACTED: reply.moved_by is not None, Attr.COST_USD: reply.answer.cost_usd})
+            if reply.answer.error:
+                span.fail(reply.answer.error)
+            for model, usd in reply.answer.cost_by_model.items():
+                self._emit(MoneySpent(route=session.route.name, model=model, usd=usd))
+        return reply
+
+    # -- what else can come of it --------------------------------------------------------------------------------------
+    def _ask_again(self, session: PersistentSession, turn: _Turn, cause: ResetCause) -> None:
+        """The answer was made from a summary: it is not given out."""
+        if turn.asked_again:
+            raise TurnFailed(FailReason.COMPACTED_TWICE)
+        turn.asked_again, turn.override = True, REASON_AFTER[cause]
+        turn.carry_on = bool(session.route.tools)
+        self._emit(AskedAgain(route=session.route.name, cause=cause))
+
+    def _once(self, turn: _Turn, what: str, error: Exception, reason: FailReason) -> None:
+        if getattr(turn, what):
+            raise TurnFailed(reason) from error
+        setattr(turn, what, True)
+
+    async def _deadline(self, session: PersistentSession, turn: _Turn, error: TurnDeadline) -> None:
+        """A turn that hung is not repeated, but one that hung in a compaction had no chance: it gets a fresh session."""
+        if not session.hung_compacting:
+            raise TurnFailed(FailReason.DEADLINE) from error
+        self._once(turn, "hung", error, FailReason.DEADLINE)
+        await session.rotate(ResetCause.ROTATE_TOKENS)
+
+    async def _refused(self, session: PersistentSession, turn: _Turn, reply: Reply) -> None:
+        """One fresh start where the session's own past is what the model refuses; every other error is told."""
+        error, status = reply.answer.error or "", reply.answer.status
+        if error == "prompt_too_long" and turn.too_long < 1:
+            turn.too_long += 1
+        elif status == 400 and session.unproven_resume and not turn.poisoned:
+            turn.poisoned = True
+        else:
+            raise TurnFailed(FAILURES.get(error, FailReason.MODEL_ERROR))
+        await session.rotate(ResetCause.RESUME_FAILED)
+
+    # -- after an answered turn ----------------------------------------------------------------------------------------
+    def _keep(self, session: PersistentSession, turn: _Turn, section: Section, recalled: Sequence[Recalled], reply: Reply) -> None:
+        m, context, epoch = turn.message, session.context, reply.epoch
+        context.note_shown(m.thread, [*section.messages, turn.said], epoch=epoch)
+        for r in recalled:
+            if r.whole:
+                context.note_shown(r.thread, [r.said], epoch=epoch)
+        if section.complete:
+            session.mark_thread_known(m.thread, epoch=epoch)
+            self._inbox.carried(m.thread, before=m.ts, upto=section.upto)
+            if section.verdict.reads:
+                self._threads.caught_up(m.thread)
+
+    def posted(self, session: PersistentSession, message: Message, answered: Answered, own: Sequence[Said]) -> None:
+        """The answer stands in Slack as these messages; they need not be shown to the session that wrote them."""
+        session.context.note_shown(message.thread, own, epoch=answered.epoch)
+        session.telling.last_reply = self._emit.current()
+        session.telling.log(
+            Entry(
+                kind=EntryKind.ASSISTANT,
+                text=answered.text,
+                epoch=answered.epoch,
+                thread=message.thread,
+                message_ts=own[0].ts if own else "",
+                speaker=own[0].speaker if own else None,
+                trace=self._emit.current(),
+            )
+        )
+
+    async def settle(self, session: PersistentSession) -> None:
+        """Between turns, off the reply's path: what the next message would otherwise wait for."""
+        if not session.over_budget:
+            return
+        async with session.turn():
+            try:
+                await (session.compact() if session.route.prefer == "compaction" else session.rotate(ResetCause.ROTATE_TOKENS))
+            except (StartFailed, SessionDied, TurnDeadline):
+                session.tell_loss(ResetHow.NONE)  # the next message starts it again
+
+    def _log_question(self, session: PersistentSession, turn: _Turn) -> None:
+        if turn.logged_in == session.session_id:
+            return  # asked again: it was said once
+        turn.logged_in = session.session_id
+        m, trust = turn.message, "person" if turn.said.speaker.verified else "external"
+        session.telling.log(
+            Entry(
+                kind=EntryKind.USER,
+                text=turn.said.text,
+                epoch=session.context.epoch,
+                thread=m.thread,
+                message_ts=m.ts,
+                speaker=turn.said.speaker,
+                trust=trust,
+                trace=self._emit.current(),
+            )
+        )
+
+    def _tell_decision(self, session: PersistentSession, turn: _Turn) -> None:
+        """Once for each message, however often it had to be asked: the decision that its last prompt was made from."""
+        if turn.section is None:
+            return
+        m, verdict = turn.message, turn.section.verdict
+        self._emit(
+            GateDecided(
+                route=m.route,
+                thread=m.thread,
+                decision=verdict.decision,
+                reason=verdict.reason,
+                epoch=session.context.epoch,
+                known_threads=len(session.context),
+            )
+        )
+
+
+def summary_of(section: Section) -> GateSummary:
+    v = section.verdict
+    return GateSummary(
+        decision=v.decision, reason=v.reason, injection=section.injection, messages=len(section.messages), omitted=section.omitted
+    )

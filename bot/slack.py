@@ -1,0 +1,164 @@
+"""Slack's Web API behind `SlackPort`: every call counted, every failure a `SlackError` with Slack's own word.
+
+This and `slack_socket` are the only files that import slack_sdk. Nothing of a response but its error code is ever
+printed: bodies hold what people wrote.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.messages import Channel, ChannelKind
+from bot.ports import Clock, Page, Posted, SlackError
+from bot.slack_text import Me
+from telemetry.emit import Emit
+from telemetry.events import SlackCalled, SlackOutcome
+
+PUBLIC_API = "https://slack.com/api/"
+CALL_SECONDS = 20
+RATE_LIMITED = frozenset({"ratelimited", "rate_limited"})
+PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
+NAMES_KEPT = 10_000
+LEARNED_PAGES = 20  # of 200 channels: at one page a second or so, more would hold up the start
+
+
+def is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+class SlackWeb:
+    """One bot token. `start` proves it; afterwards `me` and `team` are known."""
+
+    def __init__(self, token: str, *, api_url: str, session: aiohttp.ClientSession, clock: Clock, emit: Emit) -> None:
+        self.client = AsyncWebClient(token=token, base_url=api_url or PUBLIC_API, session=session, timeout=CALL_SECONDS)
+        self._clock, self._emit = clock, emit
+        self._names: dict[str, str] = {}
+        self._channels: dict[str, Channel] = {}
+
+    async def start(self) -> Me:
+        """Raises SlackError: `invalid_auth` and the like, before Bolt would lose a first event over it."""
+        told = await self._call("auth.test")
+        return Me(user_id=str(told.get("user_id") or ""), bot_id=str(told.get("bot_id") or ""))
+
+    async def check_app_token(self, token: str) -> None:
+        """Bolt retries a bad one for ever without a word; this says so at once."""
+        await self._call("apps.connections.open", app_token=token)
+
+    async def learn_channels(self) -> None:
+        """All that the bot is a member of, so that a first message need not wait to learn where it goes.
+
+        Only a head start: what is not learned here is asked for when it is needed.
+        """
+        cursor = ""
+        for _ in range(LEARNED_PAGES):
+            args = {"types": "public_channel,private_channel,mpim,im", "limit": 200, "cursor": cursor}
+            try:
+                told = await self._call("users.conversations", **_given(args))
+            except SlackError:
+                return
+            for channel in told.get("channels") or []:
+                self._channels[str(channel.get("id"))] = _channel(channel)
+            cursor = str((told.get("response_metadata") or {}).get("next_cursor") or "")
+            if not cursor:
+                return
+
+    # -- SlackPort -----------------------------------------------------------------------------------------------------
+    async def replies(self, channel: str, thread_ts: str, *, cursor: str = "", latest: str = "", limit: int = 1000) -> Page:
+        args: dict[str, Any] = {"channel": channel, "ts": thread_ts, "limit": limit, "cursor": cursor, "latest": latest}
+        told = await self._call("conversations.replies", **_given(args))
+        messages = told.get("messages")
+        next_cursor = (told.get("response_metadata") or {}).get("next_cursor") or ""
+        return Page(messages if isinstance(messages, list) else [], str(next_cursor))
+
+    async def post(self, channel: str, text: str, *, thread_ts: str, metadata: Mapping[str, Any] | None = None) -> Posted:
+        args: dict[str, Any] = {"channel": channel, "text": text, "thread_ts": thread_ts, "unfurl_links": False, "unfurl_media": False}
+        if metadata is not None:
+            args["metadata"] = json.dumps(metadata, ensure_ascii=False)
+        told = await self._call("chat.postMessage", **args)
+        return Posted(ts=str(told["ts"]), thread_ts=(told.get("message") or {}).get("thread_ts"))
+
+    async def delete(self, channel: str, ts: str) -> None:
+        await self._call("chat.delete", channel=channel, ts=ts)
+
+    async def set_status(self, channel: str, thread_ts: str, status: str) -> None:
+        await self._call("assistant.threads.setStatus", channel_id=channel, thread_ts=thread_ts, status=status)
+
+    async def user_name(self, user: str) -> str:
+        if user not in self._names:
+            try:
+                told = (await self._call("users.info", user=user)).get("user") or {}
+            except SlackError:
+                return user  # not kept: the next one asks again
+            profile = told.get("profile") or {}
+            names = (profile.get("display_name"), profile.get("real_name"), told.get("real_name"), told.get("name"), user)
+            if len(self._names) >= NAMES_KEPT:
+                self._names.clear()
+            self._names[user] = str(next(name for name in names if name))
+        return self._names[user]
+
+    async def channel(self, channel: str) -> Channel:
+        if channel not in self._channels:
+            told = (await self._call("conversations.info", channel=channel)).get("channel") or {}
+            self._channels[channel] = _channel({**told, "id": channel})
+        return self._channels[channel]
+
+    # -- one call ------------------------------------------------------------------------------------------------------
+    async def _call(self, method: str, *, app_token: str = "", **args: Any) -> Mapping[str, Any]:
+        began, outcome = self._clock.monotonic(), SlackOutcome.ERROR
+        try:
+            headers = {"Authorization": f"Bearer {app_token}"} if app_token else None
+            response = await self.client.api_call(method, data=args, headers=headers)
+            outcome = SlackOutcome.OK
+            return response.data if isinstance(response.data, dict) else {}
+        except SlackApiError as e:
+            error = _error(method, e)
+            outcome = SlackOutcome.RATE_LIMITED if error.code in RATE_LIMITED else SlackOutcome.ERROR
+            raise error from None  # the cause would print the whole response
+        except TimeoutError:
+            outcome = SlackOutcome.TIMEOUT
+            raise SlackError(method, "timeout") from None
+        except (aiohttp.ClientError, SlackClientError, OSError, ValueError) as e:
+            raise SlackError(method, "connection") from e
+        finally:
+            self._emit(SlackCalled(method=method, outcome=outcome, seconds=self._clock.monotonic() - began))
+
+
+def _error(method: str, e: SlackApiError) -> SlackError:
+    response: Any = e.response
+    status = int(getattr(response, "status_code", 0) or 0)
+    body = response.data if isinstance(getattr(response, "data", None), dict) else {}
+    headers = {k.lower(): v for k, v in dict(getattr(response, "headers", None) or {}).items()}
+    code = str(body.get("error") or (f"http_{status}" if status else "unknown_error"))
+    if status == 429:
+        code = "ratelimited"
+    elif status >= 500:
+        code = f"http_{status}"
+    return SlackError(method, code, retry_after=_seconds(headers.get("retry-after")), needed=str(body.get("needed") or ""))
+
+
+def _given(args: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in args.items() if value}
+
+
+def _seconds(value: object) -> float:
+    text = str(value[0] if isinstance(value, list) else value or "")
+    return float(text) if text.replace(".", "", 1).isdigit() else 0.0
+
+
+def _channel(channel: Mapping[str, Any]) -> Channel:
+    return Channel(id=str(channel.get("id")), name=str(channel.get("name") or ""), kind=_kind(channel))
+
+
+def _kind(channel: Mapping[str, Any]) -> ChannelKind:
+    if channel.get("is_im"):
+        return ChannelKind.DIRECT
+    private = channel.get("is_private") or channel.get("is_group") or channel.get("is_mpim")
+    return ChannelKind.PRIVATE if private else ChannelKind.PUBLIC

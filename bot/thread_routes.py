@@ -1,0 +1,90 @@
+"""Thread → route, durable: a follow-up goes where its thread went, whatever was reconfigured or restarted since.
+
+A row exists from the moment a message of the thread is accepted, still without a route: from then on the inbox keeps
+what others say there. Sessions' resume ids live beside it, written only after a session's first answered turn.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from bot.ports import Clock
+from telemetry.events import Thread
+
+MAX_BOT_STREAK = 5  # answers to bots in a row in one thread; two bots would otherwise talk for ever
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadRoute:
+    """`carried`: it was there before this process began. `overflowed`: what others said was too much to keep."""
+
+    route: str
+    key: str
+    answered: bool
+    carried: bool
+    overflowed: bool
+    bot_streak: int
+
+
+class ThreadRoutes:
+    def __init__(self, db: sqlite3.Connection, *, clock: Clock, boot: str) -> None:
+        self._db, self._clock, self._boot = db, clock, boot
+
+    def get_thread_route(self, thread: Thread) -> ThreadRoute | None:
+        r = self._db.execute("SELECT * FROM threads WHERE team=? AND channel=? AND ts=?", _key(thread)).fetchone()
+        if r is None:
+            return None
+        return ThreadRoute(
+            route=r["route"],
+            key=r["key"],
+            answered=bool(r["answered"]),
+            carried=r["boot"] != self._boot,
+            overflowed=bool(r["overflowed"]),
+            bot_streak=r["bot_streak"],
+        )
+
+    def watch(self, thread: Thread) -> None:
+        self._db.execute(
+            "INSERT OR IGNORE INTO threads (team, channel, ts, boot, created_at) VALUES (?,?,?,?,?)",
+            (*_key(thread), self._boot, self._clock.now()),
+        )
+
+    def bind(self, thread: Thread, *, route: str, key: str) -> None:
+        self._db.execute("UPDATE threads SET route=?, key=? WHERE team=? AND channel=? AND ts=?", (route, key, *_key(thread)))
+
+    def release(self, thread: Thread) -> None:
+        """No route after all: the thread is not watched, and nothing said in it is kept."""
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute("DELETE FROM threads WHERE team=? AND channel=? AND ts=?", _key(thread))
+            self._db.execute("DELETE FROM said WHERE team=? AND channel=? AND thread_ts=?", _key(thread))
+
+    def answered(self, thread: Thread, *, by_bot: bool) -> None:
+        self._db.execute(
+            "UPDATE threads SET answered=1, bot_streak=CASE WHEN ? THEN bot_streak+1 ELSE 0 END WHERE team=? AND channel=? AND ts=?",
+            (by_bot, *_key(thread)),
+        )
+
+    def caught_up(self, thread: Thread) -> None:
+        self._db.execute("UPDATE threads SET overflowed=0 WHERE team=? AND channel=? AND ts=?", _key(thread))
+
+    # -- resume ids ----------------------------------------------------------------------------------------------------
+    def session_id(self, key: str) -> str:
+        r = self._db.execute("SELECT session_id FROM sessions WHERE key=?", (key,)).fetchone()
+        return str(r[0]) if r else ""
+
+    def remember_session(self, key: str, *, route: str, session_id: str, account: str) -> None:
+        self._db.execute(
+            "INSERT INTO sessions VALUES (?,?,?,?,?) ON CONFLICT (key) DO UPDATE SET"
+            " route=excluded.route, session_id=excluded.session_id, account=excluded.account, updated_at=excluded.updated_at",
+            (key, route, session_id, account, self._clock.now()),
+        )
+
+    def drop_session(self, key: str) -> None:
+        """A dead id is never tried again."""
+        self._db.execute("DELETE FROM sessions WHERE key=?", (key,))
+
+
+def _key(thread: Thread) -> tuple[str, str, str]:
+    return thread.team, thread.channel, thread.ts

@@ -1,0 +1,207 @@
+"""Every sentence the bot says to a person, by id, in English and Japanese. The model's own words are not here.
+
+A sentence says what happened and, where somebody can do something about it, what. Values are filled in by name, and both
+languages of a sentence take the same ones (a test compares them). What somebody else chose, a channel's name say, has to
+be neutralised like the model's words.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+from telemetry.events import FailReason, Reason
+
+
+class Language(StrEnum):
+    ENGLISH = "en"
+    JAPANESE = "ja"
+
+
+class Sentence(StrEnum):
+    STATUS_THINKING = "status_thinking"
+    STATUS_REREADING = "status_rereading"
+    HISTORY_RATE_LIMITED = "history_rate_limited"
+    HISTORY_MISSING_SCOPE = "history_missing_scope"
+    HISTORY_NOT_IN_CHANNEL = "history_not_in_channel"
+    HISTORY_THREAD_GONE = "history_thread_gone"
+    HISTORY_SLACK_ERROR = "history_slack_error"
+    HISTORY_TIMEOUT = "history_timeout"
+    HISTORY_INCOMPLETE = "history_incomplete"
+    HISTORY_INCOMPLETE_OF = "history_incomplete_of"
+    FOOTER_READ = "footer_read"
+    FOOTER_OMITTED = "footer_omitted"
+    MODEL_ERROR = "model_error"
+    MODEL_LIMIT = "model_limit"
+    MODEL_LIMIT_UNTIL = "model_limit_until"
+    MODEL_AUTH = "model_auth"
+    PROMPT_TOO_LONG = "prompt_too_long"
+    EMPTY_ANSWER = "empty_answer"
+    SESSION_DIED = "session_died"
+    START_FAILED = "start_failed"
+    DEADLINE = "deadline"
+    COMPACTED_TWICE = "compacted_twice"
+    SLACK_ERROR = "slack_error"
+    INTERNAL = "internal"
+    SHUTTING_DOWN = "shutting_down"
+    EMPTY_MENTION = "empty_mention"
+    LONG_MESSAGE = "long_message"
+    NOT_ROUTED = "not_routed"
+    BOT_LOOP = "bot_loop"
+    EMBEDDED_MODEL = "embedded_model"
+    TRACE = "trace"
+
+
+# Why the thread was not read. Reasons of other decisions need no words.
+HISTORY_UNREAD: dict[Reason, Sentence] = {
+    Reason.RATE_LIMITED: Sentence.HISTORY_RATE_LIMITED,
+    Reason.MISSING_SCOPE: Sentence.HISTORY_MISSING_SCOPE,
+    Reason.NOT_IN_CHANNEL: Sentence.HISTORY_NOT_IN_CHANNEL,
+    Reason.THREAD_GONE: Sentence.HISTORY_THREAD_GONE,
+    Reason.SLACK_ERROR: Sentence.HISTORY_SLACK_ERROR,
+    Reason.TIMEOUT: Sentence.HISTORY_TIMEOUT,
+}
+
+# Why there is no answer. Where the thread is gone there is no place to say anything. A limit whose end is known and a
+# bot that is stopping have sentences of their own: MODEL_LIMIT_UNTIL, SHUTTING_DOWN.
+NO_ANSWER: dict[FailReason, Sentence] = {
+    FailReason.MODEL_ERROR: Sentence.MODEL_ERROR,
+    FailReason.MODEL_LIMIT: Sentence.MODEL_LIMIT,
+    FailReason.MODEL_AUTH: Sentence.MODEL_AUTH,
+    FailReason.PROMPT_TOO_LONG: Sentence.PROMPT_TOO_LONG,
+    FailReason.EMPTY_ANSWER: Sentence.EMPTY_ANSWER,
+    FailReason.SESSION_DIED: Sentence.SESSION_DIED,
+    FailReason.START_FAILED: Sentence.START_FAILED,
+    FailReason.DEADLINE: Sentence.DEADLINE,
+    FailReason.COMPACTED_TWICE: Sentence.COMPACTED_TWICE,
+    FailReason.SLACK_ERROR: Sentence.SLACK_ERROR,
+    FailReason.INTERNAL: Sentence.INTERNAL,
+}
+
+# English, Japanese. A status stands behind the bot's name: "Insomnia is thinking…".
+SENTENCES: dict[Sentence, tuple[str, str]] = {
+    Sentence.STATUS_THINKING: ("is thinking…", "考えています…"),
+    Sentence.STATUS_REREADING: ("is reading the thread again…", "スレッドを読み直しています…"),
+    Sentence.HISTORY_RATE_LIMITED: (
+        "I could not read this thread's earlier messages: Slack asks me to wait. Next time you write here, I will try again.",
+        "このスレッドの過去のメッセージを読めませんでした（Slackから待つよう求められています）。次に書き込まれたときに、もう一度試します。",
+    ),
+    Sentence.HISTORY_MISSING_SCOPE: (
+        "I could not read this thread's earlier messages: the app lacks the permission (scope). Please tell whoever runs me.",
+        "このスレッドの過去のメッセージを読めませんでした（アプリに権限（スコープ）がありません）。管理者にお知らせください。",
+    ),
+    Sentence.HISTORY_NOT_IN_CHANNEL: (
+        "I could not read this thread's earlier messages: I am not a member of this channel. Please /invite me.",
+        "このスレッドの過去のメッセージを読めませんでした（このチャンネルに参加していません）。/invite で招待してください。",
+    ),
+    Sentence.HISTORY_THREAD_GONE: (
+        "I could not read this thread's earlier messages: Slack no longer has them.",
+        "このスレッドの過去のメッセージを読めませんでした（Slackにもう残っていません）。",
+    ),
+    Sentence.HISTORY_SLACK_ERROR: (
+        "I could not read this thread's earlier messages: Slack returned an error. Next time you write here, I will try again.",
+        "このスレッドの過去のメッセージを読めませんでした（Slackがエラーを返しました）。次に書き込まれたときに、もう一度試します。",
+    ),
+    Sentence.HISTORY_TIMEOUT: (
+        "I could not read this thread's earlier messages: Slack took too long. Next time you write here, I will try again.",
+        "このスレッドの過去のメッセージを読めませんでした（Slackの応答が間に合いませんでした）。次に書き込まれたときに、もう一度試します。",
+    ),
+    Sentence.HISTORY_INCOMPLETE: (
+        "I could read this thread only in part ({read} messages), so something may be missing from my answer.",
+        "このスレッドは一部（{read}件）しか読めなかったため、回答に漏れがあるかもしれません。",
+    ),
+    Sentence.HISTORY_INCOMPLETE_OF: (
+        "I could read this thread only in part ({read} of about {expected} messages), so something may be missing from my answer.",
+        "このスレッドは一部（約{expected}件のうち{read}件）しか読めなかったため、回答に漏れがあるかもしれません。",
+    ),
+    Sentence.FOOTER_READ: ("read {messages} messages of this thread again", "このスレッドの{messages}件を読み直しました"),
+    Sentence.FOOTER_OMITTED: (
+        "read {messages} messages of this thread again, left out {omitted}",
+        "このスレッドの{messages}件を読み直し、{omitted}件を省きました",
+    ),
+    Sentence.MODEL_ERROR: (
+        "Sorry, the model returned an error and I have no answer. Please try again in a moment.",
+        "すみません、モデルのエラーで回答できませんでした。少し待ってから、もう一度お試しください。",
+    ),
+    Sentence.MODEL_LIMIT: (
+        "Sorry, the model's usage limit is reached. Please try again later.",
+        "すみません、モデルの利用上限に達しています。時間をおいて、もう一度お試しください。",
+    ),
+    Sentence.MODEL_LIMIT_UNTIL: (
+        "Sorry, the model's usage limit is reached until {until}. Please try again after that.",
+        "すみません、{until}までモデルの利用上限に達しています。その後、もう一度お試しください。",
+    ),
+    Sentence.MODEL_AUTH: (
+        "Sorry, the model refused my credentials. Please tell whoever runs me.",
+        "すみません、モデルの認証に失敗しました。管理者にお知らせください。",
+    ),
+    Sentence.PROMPT_TOO_LONG: (
+        "Sorry, this is too long for the model. Please ask again with less text, or in a new thread.",
+        "すみません、長すぎてモデルが処理できません。文章を短くするか、新しいスレッドでお試しください。",
+    ),
+    Sentence.EMPTY_ANSWER: (
+        "Sorry, the model ended without an answer. Please ask once more.",
+        "すみません、モデルから回答がありませんでした。もう一度お尋ねください。",
+    ),
+    Sentence.SESSION_DIED: (
+        "Sorry, my session ended in the middle of the answer. Please ask once more; I will read this thread again.",
+        "すみません、回答の途中でセッションが終了しました。もう一度お尋ねください。このスレッドを読み直します。",
+    ),
+    Sentence.START_FAILED: (
+        "Sorry, my session could not be started. Please try again in a few minutes, or tell whoever runs me.",
+        "すみません、セッションを開始できませんでした。数分後にもう一度試すか、管理者にお知らせください。",
+    ),
+    Sentence.DEADLINE: (
+        "Sorry, I stopped after {minutes} min without an answer. A smaller question may help.",
+        "すみません、{minutes}分以内に回答がまとまらず、中断しました。質問を小さく分けてお試しください。",
+    ),
+    Sentence.COMPACTED_TWICE: (
+        "Sorry, my memory was condensed twice while I was answering, so I would have answered without this thread. Please ask once more.",
+        "すみません、回答中に記憶が二度圧縮され、このスレッドの内容を失いました。もう一度お尋ねください。",
+    ),
+    Sentence.SLACK_ERROR: (
+        "Sorry, Slack did not take my answer. Please ask once more.",
+        "すみません、回答をSlackに投稿できませんでした。もう一度お尋ねください。",
+    ),
+    Sentence.INTERNAL: (
+        "Sorry, something went wrong on my side. Please try again, or tell whoever runs me.",
+        "すみません、内部エラーが起きました。もう一度試すか、管理者にお知らせください。",
+    ),
+    Sentence.SHUTTING_DOWN: (
+        "Sorry, I am being stopped and could not finish the answer. Please ask again when I am back.",
+        "すみません、停止処理のため回答を終えられませんでした。再開後に、もう一度お尋ねください。",
+    ),
+    Sentence.EMPTY_MENTION: ("What can I do for you?", "ご用件は何でしょうか。"),
+    Sentence.LONG_MESSAGE: (
+        "Your message is very long; I read its first {characters} characters.",
+        "メッセージが長いため、先頭の{characters}文字だけを読みました。",
+    ),
+    Sentence.NOT_ROUTED: (
+        "This channel has no route, so I do not answer here. Whoever runs me can add one to insomnia.toml.",
+        "このチャンネルにはルートがないため、ここでは回答しません。管理者が insomnia.toml に追加できます。",
+    ),
+    Sentence.BOT_LOOP: (
+        "I have answered bots {times} times in a row here, so I stop until a person writes.",
+        "ボットへの返信が{times}回続いたため、人が書き込むまで返信を止めます。",
+    ),
+    Sentence.EMBEDDED_MODEL: (
+        "(answered by the embedded model, which is no language model)",
+        "（組み込みモデルによる回答です。言語モデルではありません）",
+    ),
+    Sentence.TRACE: ("trace {trace}", "トレース {trace}"),
+}
+
+_JAPANESE = re.compile("[\u3005\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f]")
+
+
+def say(sentence: Sentence, language: Language, **values: object) -> str:
+    """Raises KeyError where a value that the sentence needs is missing."""
+    english, japanese = SENTENCES[sentence]
+    return (japanese if language is Language.JAPANESE else english).format_map(values)
+
+
+def language_of(text: str, setting: str = "auto") -> Language:
+    """The language to speak in: the configured one, or for `auto` the script of the person's message."""
+    if setting != "auto":
+        return Language(setting)
+    return Language.JAPANESE if _JAPANESE.search(text) else Language.ENGLISH

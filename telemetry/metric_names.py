@@ -1,0 +1,221 @@
+"""Every metric: name, kind, unit, meaning, labels with their closed value sets, buckets, and how it is called on the wire.
+
+What must stay true: a label has few values, all known before the first event or cut off at a fixed number; no id is ever
+a label. Names hold neither unit nor `total`, and no unit is `1`, so that they come out alike over OTLP and Prometheus.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+
+from telemetry.events import (
+    DropReason,
+    FailReason,
+    Injection,
+    Outcome,
+    Reason,
+    RefetchOutcome,
+    ResetCause,
+    ResetHow,
+    SessionState,
+    SlackOutcome,
+)
+from telemetry.names import DECISION_REASONS, Attr
+
+OTHER = "other"
+NONE = "none"
+
+
+class Kind(StrEnum):
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+    GAUGE = "gauge"
+
+
+class Source(Enum):
+    """Where a label's values come from."""
+
+    CLOSED = auto()
+    ROUTES = auto()
+    ACCOUNTS = auto()
+    FIRST_SEEN = auto()
+
+
+MAX_FIRST_SEEN = 32  # distinct values of a FIRST_SEEN label; a bot knows a handful of models, a bug may invent thousands
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """`fallback` stands for every value outside the set. An optional label is left out where it says nothing."""
+
+    key: str
+    values: tuple[str, ...] = ()
+    source: Source = Source.CLOSED
+    fallback: str = OTHER
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    name: str
+    kind: Kind
+    unit: str
+    description: str
+    labels: tuple[Label, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+    @property
+    def otlp_name(self) -> str:
+        return self.name
+
+    @property
+    def prometheus_name(self) -> str:
+        """As both the OTLP receiver of Prometheus and the Python exporter spell it; a histogram's series add `_bucket` etc."""
+        unit = "" if self.unit.startswith("{") else f"_{_UNIT_WORDS.get(self.unit, self.unit)}"
+        return self.name.replace(".", "_") + unit + ("_total" if self.kind is Kind.COUNTER else "")
+
+
+_UNIT_WORDS = {"s": "seconds", "By": "bytes"}
+
+# From a cached lookup to the longest turn a route may take (600 s) and what waits behind it.
+SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0)
+CHARS = (100.0, 250.0, 500.0, 1_000.0, 2_000.0, 4_000.0, 8_000.0, 16_000.0, 32_000.0, 64_000.0)
+# Both as the GenAI conventions give them; the durations go on doubling up to the longest turn.
+GEN_AI_SECONDS = tuple(0.01 * 2**n for n in range(17))
+GEN_AI_TOKENS = tuple(float(4**n) for n in range(14))
+
+# The Web API methods that the bot calls; any other is counted as `other`.
+SLACK_METHODS = (
+    "apps.connections.open",
+    "assistant.threads.setStatus",
+    "auth.test",
+    "bots.info",
+    "chat.delete",
+    "chat.getPermalink",
+    "chat.postEphemeral",
+    "chat.postMessage",
+    "chat.update",
+    "conversations.history",
+    "conversations.info",
+    "conversations.list",
+    "conversations.open",
+    "conversations.replies",
+    "reactions.add",
+    "reactions.remove",
+    "users.conversations",
+    "users.info",
+)
+TOKEN_TYPES = ("input", "output", "cache_read", "cache_write")
+RECONNECT_REASONS = ("disconnect", "closed", "stale")
+
+ROUTE = Label(key="route", source=Source.ROUTES, fallback=NONE)
+REASON = Label(key="reason", values=tuple(Reason))
+CAUSE = Label(key="cause", values=tuple(ResetCause))
+METHOD = Label(key="method", values=SLACK_METHODS)
+OUTCOME = Label(key="outcome", values=(Outcome.ANSWERED, Outcome.FAILED, Outcome.CANCELLED))
+MODEL = Label(key=Attr.GEN_AI_REQUEST_MODEL.value, source=Source.FIRST_SEEN)
+_GEN_AI = (
+    Label(key=Attr.GEN_AI_OPERATION.value, values=("chat",)),
+    Label(key=Attr.GEN_AI_PROVIDER.value, values=("anthropic",)),
+    MODEL,
+    Label(key=Attr.ROUTE.value, source=Source.ROUTES, fallback=NONE),
+)
+
+
+def _counter(name: str, unit: str, description: str, *labels: Label) -> Metric:
+    return Metric(name=name, kind=Kind.COUNTER, unit=unit, description=description, labels=labels)
+
+
+def _gauge(name: str, unit: str, description: str, *labels: Label) -> Metric:
+    return Metric(name=name, kind=Kind.GAUGE, unit=unit, description=description, labels=labels)
+
+
+def _seconds(name: str, description: str, *labels: Label) -> Metric:
+    return Metric(name=name, kind=Kind.HISTOGRAM, unit="s", description=description, labels=labels, buckets=SECONDS)
+
+
+GATE_DECISIONS = _counter(
+    "insomnia.gate.decisions",
+    "{decision}",
+    "What the gate said, once per answered message; `injected` counts beside it when thread text went into the prompt.",
+    ROUTE,
+    Label(key="decision", values=tuple(DECISION_REASONS)),
+    REASON,
+)
+GATE_INJECTED_CHARS = Metric(
+    name="insomnia.gate.injected_chars",
+    kind=Kind.HISTOGRAM,
+    unit="{char}",
+    description="Length of the thread section of a prompt.",
+    labels=(ROUTE, Label(key="injection", values=tuple(Injection))),
+    buckets=CHARS,
+)
+GATE_ASKED_AGAIN = _counter(
+    "insomnia.gate.asked_again", "{message}", "The context was compacted before the answer; the model was asked once more.", ROUTE, CAUSE
+)
+GATE_REFETCH_DURATION = _seconds(
+    "insomnia.gate.refetch.duration",
+    "Reading a thread from Slack, waits included.",
+    ROUTE,
+    Label(key="outcome", values=tuple(RefetchOutcome)),
+)
+SESSION_RESETS = _counter("insomnia.session.resets", "{reset}", "The context was emptied or shrunk.", ROUTE, CAUSE)
+SESSION_FORGOTTEN = _counter("insomnia.session.forgotten_threads", "{thread}", "Known threads that a reset made unknown.", ROUTE, CAUSE)
+SESSION_KNOWN_THREADS = _gauge(
+    "insomnia.session.known_threads", "{thread}", "Threads held in context, over all sessions of the route.", ROUTE
+)
+SESSION_CONTEXT_TOKENS = _gauge("insomnia.session.context_tokens", "{token}", "Occupancy of the fullest context of the route.", ROUTE)
+SESSION_LIMIT_TOKENS = _gauge("insomnia.session.context_limit_tokens", "{token}", "Where the bot rotates; the largest of the route.", ROUTE)
+SESSION_STATE = _gauge(
+    "insomnia.session.state",
+    "{session}",
+    "Sessions in each state; one series a state.",
+    ROUTE,
+    Label(key="state", values=tuple(SessionState)),
+)
+SESSION_START_DURATION = _seconds(
+    "insomnia.session.start.duration",
+    "Until a CLI process answered its first request.",
+    ROUTE,
+    Label(key="how", values=(ResetHow.FRESH, ResetHow.RESUME)),
+)
+REPLY_DURATION = _seconds("insomnia.reply.duration", "From accepted to ended.", ROUTE, OUTCOME)
+REPLY_FIRST_TOKEN = _seconds("insomnia.reply.time_to_first_token", "From accepted to the first token of the answer.", ROUTE, OUTCOME)
+LANE_WAIT_DURATION = _seconds("insomnia.lane.wait.duration", "Time in the queue of the route's session.", ROUTE)
+LANE_DEPTH = _gauge("insomnia.lane.depth", "{message}", "Messages that wait or are being answered.", ROUTE)
+MESSAGES = _counter(
+    "insomnia.messages",
+    "{message}",
+    "What became of each event of Slack; `reason` says why it failed or was dropped.",
+    ROUTE,
+    Label(key="outcome", values=tuple(Outcome)),
+    Label(key="reason", values=(NONE, *dict.fromkeys((*FailReason, *DropReason))), fallback=OTHER),
+)
+SLACK_CALLS = _counter("insomnia.slack.calls", "{call}", "Web API calls.", METHOD, Label(key="outcome", values=tuple(SlackOutcome)))
+SLACK_CALL_DURATION = _seconds("insomnia.slack.call.duration", "One Web API call.", METHOD)
+SLACK_RATE_LIMITED = _counter("insomnia.slack.rate_limited", "{call}", "Web API calls that Slack put off.", METHOD)
+SLACK_RECONNECTS = _counter(
+    "insomnia.slack.reconnects", "{reconnect}", "The socket came up again.", Label(key="reason", values=RECONNECT_REASONS)
+)
+SLACK_LAST_EVENT_AGE = _gauge("insomnia.slack.last_event_age", "s", "Since Slack sent anything; since the start if it has not yet.")
+TOKEN_USAGE = Metric(
+    name="gen_ai.client.token.usage",
+    kind=Kind.HISTOGRAM,
+    unit="{token}",
+    description="Tokens of a model call. `input` includes cached ones; `cache_read` and `cache_write` are parts of it.",
+    labels=(*_GEN_AI, Label(key=Attr.GEN_AI_TOKEN_TYPE.value, values=TOKEN_TYPES)),
+    buckets=GEN_AI_TOKENS,
+)
+OPERATION_DURATION = Metric(
+    name="gen_ai.client.operation.duration",
+    kind=Kind.HISTOGRAM,
+    unit="s",
+    description="One model call.",
+    labels=(*_GEN_AI, Label(key=Attr.ERROR_TYPE.value, source=Source.FIRST_SEEN, optional=True)),
+    buckets=GEN_AI_SECONDS,
+)
+COST = _counter("insomnia.cost", "USD", "What turns cost, as the CLI reports it.", ROUTE, MODEL)
+SINK_FAILURES = _counter("insomnia.telemetry.failures", "{failure}", "Facts and spans that telemetry itself could not record.")
+
+METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
