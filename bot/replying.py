@@ -27,6 +27,8 @@ STATUS_REFRESH_SECONDS = 90.0  # Slack clears a status by itself after two minut
 RATE_LIMIT_WAITS = 5
 LONGEST_WAIT_SECONDS = 60.0
 REFUSED_FOR_SIZE = frozenset({"msg_too_long", "msg_blocks_too_long", "invalid_blocks", "invalid_blocks_format"})
+# Slack, or the network, did not take the post. A lost connection or a time-out is not among them: it may stand there already.
+NOT_TAKEN = frozenset({"internal_error", "fatal_error", "service_unavailable", "connection_refused", "http_502", "http_503"})
 ROOT_IS_GONE = frozenset({"thread_not_found", "cannot_reply_to_message"})
 
 
@@ -100,7 +102,7 @@ class Replies:
         if e.code in ROOT_IS_GONE:
             raise ReplyLost(FailReason.THREAD_GONE) from e
         rate_limited = e.code in ("ratelimited", "rate_limited", "message_limit_exceeded")
-        if last or not (rate_limited or e.code in ("internal_error", "fatal_error", "connection") or e.code.startswith("http_5")):
+        if last or not (rate_limited or e.code in NOT_TAKEN):
             raise ReplyLost(FailReason.SLACK_ERROR) from e
         await self._clock.sleep(min(e.retry_after or 1.0, LONGEST_WAIT_SECONDS))
 

@@ -38,7 +38,8 @@ class SlackWeb:
     """One bot token. `start` proves it; afterwards `me` and `team` are known."""
 
     def __init__(self, token: str, *, api_url: str, session: aiohttp.ClientSession, clock: Clock, emit: Emit) -> None:
-        self.client = AsyncWebClient(token=token, base_url=api_url or PUBLIC_API, session=session, timeout=CALL_SECONDS)
+        # No retries by the library: its own repeats a post whose answer was lost, and then the post stands there twice.
+        self.client = AsyncWebClient(token=token, base_url=api_url or PUBLIC_API, session=session, timeout=CALL_SECONDS, retry_handlers=[])
         self._clock, self._emit = clock, emit
         self._names: dict[str, str] = {}
         self._channels: dict[str, Channel] = {}
@@ -125,6 +126,8 @@ class SlackWeb:
         except TimeoutError:
             outcome = SlackOutcome.TIMEOUT
             raise SlackError(method, "timeout") from None
+        except aiohttp.ClientConnectorError as e:
+            raise SlackError(method, "connection_refused") from e  # never sent: safe to repeat
         except (aiohttp.ClientError, SlackClientError, OSError, ValueError) as e:
             raise SlackError(method, "connection") from e
         finally:
