@@ -22,7 +22,7 @@ SHORTEST_WAIT = 1.0  # seconds, where Slack limits the rate and does not say for
 
 _RATE_LIMITED = frozenset({"ratelimited", "rate_limited"})
 _TRANSIENT = frozenset(
-    {"internal_error", "fatal_error", "service_unavailable", "request_timeout", "timeout", "connection", "connection_error"}
+    {"internal_error", "fatal_error", "service_unavailable", "request_timeout", "timeout", "connection", "connection_refused"}
 )
 _REASONS = {
     **dict.fromkeys(_RATE_LIMITED, Reason.RATE_LIMITED),

@@ -1,0 +1,175 @@
+"""The demo's story: each step does something real, looks at what really happened, and says what it saw.
+
+A step's name is an interface (CI and people grep for it); so is the order, since each builds on the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bot.cli import CommandError
+from bot.cli.demo_bot import Answer, DemoBot
+
+RELEASE, GENERAL = "release", "general"
+QUESTION = "Why does 4.2 not go out on Thursday 29 October, and what is the new date?"
+FACT = "3 November"  # in a message of the old thread, and in no question
+OVER_ROTATE_AT, OVER_AUTOCOMPACT = 160_000, 90_000  # tokens that the model reports; the demo's limits are 150,000 and 67,000
+SPANS = ("process slack", "lane.wait", "thread.gate", "thread.refetch", "thread.inject", "invoke_agent main", "slack.reply")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    name: str
+    ok: bool
+    evidence: str
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What later steps look back at."""
+
+    thread: str = ""
+    first: Answer | None = None
+
+
+def steps(bot: DemoBot) -> Iterator[Step]:
+    seen = _Seen()
+    for act in ACTS:
+        try:
+            ok, evidence = act(bot, seen)
+        except CommandError as error:
+            ok, evidence = False, str(error)
+        yield Step(act.__name__.removeprefix("_"), ok, evidence)
+
+
+def _old_thread_refetched(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    old = next(t for t in bot.threads(RELEASE) if "4.2" in t["first_words"])
+    seen.thread = old["thread_ts"]
+    a = seen.first = bot.ask(RELEASE, seen.thread, QUESTION)
+    ok = _gate(a) == ("refetched", "no_session", "full") and a.gate["messages"] == old["messages"] and old["age_days"] > 25
+    return ok, f"a thread of {old['messages']} messages, {int(old['age_days'])} days old: {_told(a)}"
+
+
+def _answer_from_old_thread(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    a = _needed(seen.first)
+    return FACT in a.text and FACT in a.seen and FACT not in QUESTION, f"the bot answered: {a.text}"
+
+
+def _second_message_known(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    a = bot.ask(RELEASE, seen.thread, "And which node was it?")
+    names = [s["name"] for s in bot.trace(a.trace_id)]
+    ok = _gate(a) == ("known", "held", None) and "thread.refetch" not in names and "<thread-" not in a.prompt
+    return ok, f"{_told(a)}; no Slack read in its trace, no thread text in its prompt"
+
+
+def _others_messages_injected(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    bot.tell(RELEASE, seen.thread, "The spare node kestrel-12 arrives on 9 December.")
+    a = bot.ask(RELEASE, seen.thread, "When does the spare node kestrel-12 arrive?")
+    ok = _gate(a) == ("known", "held_delta", "delta") and a.gate["messages"] == 1 and "9 December" in a.text
+    return ok, f"{_told(a)}; answered from it: {a.text}"
+
+
+def _rotate_resets(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    bot.script(step="usage", tokens=OVER_ROTATE_AT)
+    bot.ask(RELEASE, seen.thread, "Thank you.")
+    return _read_back(bot, seen, cause="rotate_tokens", reason="after_rotate")
+
+
+def _auto_compaction_resets(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    bot.ask(RELEASE, seen.thread, "Who wrote about it first?")
+    bot.script(step="usage", tokens=OVER_AUTOCOMPACT)
+    bot.ask(RELEASE, seen.thread, "Thank you again.")
+    other = bot.threads(GENERAL)[0]
+    bot.ask(GENERAL, other["thread_ts"], "What is this thread about?")  # the CLI compacts as this turn begins
+    return _read_back(bot, seen, cause="compaction_auto", reason="after_compaction")
+
+
+def _compaction_inside_turn_asks_again(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    bot.script(step="tool", name="no_such_tool", input={}, usage=OVER_AUTOCOMPACT)
+    a = bot.ask(RELEASE, seen.thread, QUESTION)
+    asked = [s for s in bot.trace(a.trace_id) if s["name"].startswith("invoke_agent")]
+    compacted = [bool(s["attributes"].get("gen_ai.conversation.compacted")) for s in asked]
+    ok = _gate(a)[:2] == ("refetched", "after_compaction") and compacted == [True, False] and FACT in a.text and FACT in a.prompt
+    return ok, f"asked {len(asked)} times, the first answer was made from a summary and not posted; {_told(a)}"
+
+
+def _resume_resets(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    code = bot.stop()
+    bot.start()
+    ok, evidence = _read_back(bot, seen, cause="restart", reason="after_restart")
+    how = {s["attributes"]["insomnia.reset.how"] for s in bot.resets("restart")}
+    return ok and code == 0 and how == {"resume"}, f"bot stopped (exit {code}) and started, session resumed; {evidence}"
+
+
+def _failed_fetch_not_marked(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    old = bot.threads(GENERAL)[0]["thread_ts"]
+    bot.slack_fails("conversations.replies", "missing_scope")
+    failed = bot.ask(GENERAL, old, "What was decided here?")
+    bot.slack_works()
+    mended = bot.ask(GENERAL, old, "And now?")
+    ok = (
+        _gate(failed)[:2] == ("refetch_failed", "missing_scope")
+        and "could not read" in failed.text
+        and mended.gate["decision"] == "refetched"
+    )
+    return ok, f"first {_told(failed)}, and the reply says so; then {_told(mended)}"
+
+
+def _trace_complete(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    spans = bot.trace(_needed(seen.first).trace_id)
+    ids, names = {s["span_id"] for s in spans}, [s["name"] for s in spans]
+    roots = [s for s in spans if not s["parent_id"]]
+    orphans = [s["name"] for s in spans if s["parent_id"] and s["parent_id"] not in ids]
+    missing = [name for name in SPANS if name not in names]
+    ok = len(roots) == 1 and not orphans and not missing and any(n.startswith("chat ") for n in names)
+    reason = roots[0]["attributes"].get("insomnia.gate.reason") if roots else None
+    return (
+        ok and reason == "no_session",
+        f"{len(spans)} spans, {len(roots)} root, {len(orphans)} orphans: {', '.join(dict.fromkeys(names))}",
+    )
+
+
+ACTS: tuple[Callable[[DemoBot, _Seen], tuple[bool, str]], ...] = (
+    _old_thread_refetched,
+    _answer_from_old_thread,
+    _second_message_known,
+    _others_messages_injected,
+    _rotate_resets,
+    _auto_compaction_resets,
+    _compaction_inside_turn_asks_again,
+    _resume_resets,
+    _failed_fetch_not_marked,
+    _trace_complete,
+)
+
+
+def _read_back(bot: DemoBot, seen: _Seen, *, cause: str, reason: str) -> tuple[bool, str]:
+    """After a reset: the next message in the thread reads it again, and its text is in the request that reached the model."""
+    resets = bot.resets(cause)
+    a = bot.ask(RELEASE, seen.thread, QUESTION)
+    resets = resets or bot.resets(cause)  # a restart is met by the reply itself
+    ok = _gate(a)[:2] == ("refetched", reason) and FACT in a.prompt and FACT in a.text and len(resets) == 1
+    forgot = int(resets[0]["attributes"]["insomnia.reset.forgotten"]) if resets else 0
+    told = f"{_many(len(resets), 'reset')} {cause}, {_many(forgot, 'thread')} forgotten"
+    return ok, f"{told}; {_told(a)}; the thread's text is in the request that reached the model"
+
+
+def _gate(a: Answer) -> tuple[Any, Any, Any]:
+    return a.gate.get("decision"), a.gate.get("reason"), a.gate.get("injection")
+
+
+def _told(a: Answer) -> str:
+    injected = f", {_many(a.gate['messages'], 'message')} injected" if a.gate.get("injection") else ""
+    return f"gate {a.gate.get('decision')} ({a.gate.get('reason')}){injected}"
+
+
+def _needed(answer: Answer | None) -> Answer:
+    if answer is None:
+        raise CommandError("the first step gave no answer")
+    return answer
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
