@@ -80,7 +80,7 @@ class SlackWeb:
         return Page(messages if isinstance(messages, list) else [], str(next_cursor))
 
     async def post(self, channel: str, text: str, *, thread_ts: str, metadata: Mapping[str, Any] | None = None) -> Posted:
-        args: dict[str, Any] = {"channel": channel, "text": text, "thread_ts": thread_ts, "unfurl_links": False, "unfurl_media": False}
+        args: dict[str, Any] = {"channel": channel, "text": text, "thread_ts": thread_ts, "unfurl_links": "false", "unfurl_media": "false"}
         if metadata is not None:
             args["metadata"] = json.dumps(metadata, ensure_ascii=False)
         told = await self._call("chat.postMessage", **args)

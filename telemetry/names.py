@@ -122,15 +122,24 @@ class Attr(StrEnum):
     REPLY_FALLBACK = "insomnia.reply.fallback", "true: posted in a plainer way than meant"
 
 
+class Stream(StrEnum):
+    """Where a log record is written on this machine: one file a day each."""
+
+    BOT = "bot"
+    MEMORY = "memory"
+
+
 class Event(StrEnum):
     """`event_name` of a log record: what an operator may look up. Values never stand in a name."""
 
     meaning: str
+    stream: Stream
 
-    def __new__(cls, name: str, meaning: str) -> Event:
+    def __new__(cls, name: str, meaning: str, stream: Stream = Stream.BOT) -> Event:
         member = str.__new__(cls, name)
         member._value_ = name
         member.meaning = meaning
+        member.stream = stream
         return member
 
     GATE_DECISION = "gate_decision", "the gate decided on a message"
@@ -144,6 +153,11 @@ class Event(StrEnum):
     MESSAGE_DROPPED = "message_dropped", "an event was acknowledged and is not answered"
     SLACK_RECONNECTED = "slack_reconnected", "the socket is up again"
     ERROR = "error", "a call to Slack or to the model failed"
+    WORKER_LIFECYCLE = "worker_lifecycle", "a memory run started or ended", Stream.MEMORY
+    RECORD_OPERATION = "record_operation", "a record was written, changed, removed, or was not allowed to be", Stream.MEMORY
+    STORE_COMMIT = "store_commit", "the changes of a memory run were applied", Stream.MEMORY
+    STORE_DISCARD = "store_discard", "the changes of a memory run were not applied", Stream.MEMORY
+    RECORD_USAGE = "record_usage", "records were read or searched", Stream.MEMORY
 
 
 # Beside the decision, one more count with the same reason when thread text went into the prompt; the two are never added up.
