@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.inbox import Inbox, Row
-from bot.messages import Channel, ChannelKind, Message
+from bot.messages import Change, Channel, ChannelKind, Message
 from bot.ports import Clock, SlackError, SlackPort
 from bot.responder import Ended, Responder
 from bot.routes import Destination, RouteSettings, destination
@@ -51,7 +51,8 @@ class App:
         self._inbox, self._threads, self._routes, self._slack = inbox, threads, routes, slack
         self._responder, self._clock, self._emit = responder, clock, emit
         self._lanes: dict[str, deque[_Waiting]] = {}
-        self._busy: set[str] = set()
+        self._busy: set[str] = set()  # lanes that are being served
+        self._answering: set[str] = set()  # of them those with a message in hand, not between two
         self._doors: dict[str, asyncio.Lock] = {}  # one a channel: its messages enter their lane in the order of arrival
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False
@@ -77,6 +78,8 @@ class App:
         if to is None:
             await self._not_routed(row, span)
         elif not to.route.admits(row.user):
+            # Not answered, but said in the thread. As an edit: the inbox takes what it once accepted for known otherwise.
+            self._inbox.keep(row.thread, row.ts, Change.EDITED, row.body)
             self._drop(row, span, DropReason.NOT_ALLOWED, to.route.name)
         else:
             self._join(_Waiting(row, channel, to, span, self._wait_span(span, to.key), self._clock.monotonic()))
@@ -102,7 +105,7 @@ class App:
 
     def _wait_span(self, span: Span, key: str) -> Span:
         with self._emit.within(span):
-            return self._emit.begin(SpanName.LANE_WAIT, {Attr.LANE_POSITION: len(self._lanes.get(key, ())) + (key in self._busy)})
+            return self._emit.begin(SpanName.LANE_WAIT, {Attr.LANE_POSITION: self._depth(key)})
 
     # -- not answered --------------------------------------------------------------------------------------------------
     async def _not_routed(self, row: Row, span: Span) -> None:
@@ -120,9 +123,11 @@ class App:
 
     # -- lanes ---------------------------------------------------------------------------------------------------------
     def _join(self, waiting: _Waiting) -> None:
+        if self._draining:
+            _leave(waiting)
+            return
         key = waiting.to.key
-        lane = self._lanes.setdefault(key, deque())
-        lane.append(waiting)
+        self._lanes.setdefault(key, deque()).append(waiting)
         self._tell_depth(waiting)
         if key not in self._busy:
             self._busy.add(key)
@@ -133,9 +138,13 @@ class App:
         try:
             while lane and not self._draining:
                 waiting = lane.popleft()
-                await self._one(waiting)
-                self._tell_depth(waiting)
-                if not lane:
+                self._answering.add(key)
+                try:
+                    await self._one(waiting)
+                finally:
+                    self._answering.discard(key)
+                    self._tell_depth(waiting)
+                if not lane and not self._draining:
                     await self._responder.settle(waiting.to)
         finally:
             self._busy.discard(key)
@@ -149,8 +158,7 @@ class App:
             try:
                 ended = await self._responder.respond(self._message(w), w.to)
             except asyncio.CancelledError:
-                w.span.set({Attr.REPLY_OUTCOME: Outcome.CANCELLED.value})
-                w.span.end()  # the row stays open: the next process answers it
+                _leave(w)
                 raise
             self._close(w, ended)
 
@@ -171,6 +179,8 @@ class App:
     def _close(self, w: _Waiting, ended: Ended) -> None:
         self._inbox.end(w.row.id, ended.outcome, ended.reason.value if ended.reason else "")
         w.span.set({Attr.REPLY_OUTCOME: ended.outcome.value})
+        if ended.session_id:
+            w.span.set({Attr.GEN_AI_CONVERSATION_ID: ended.session_id})
         if ended.reason is not None:
             w.span.set({Attr.REPLY_REASON: ended.reason.value})
             w.span.fail(ended.reason.value)
@@ -187,8 +197,12 @@ class App:
         )
         w.span.end()
 
+    def _depth(self, key: str) -> int:
+        """Messages that wait or are being answered."""
+        return len(self._lanes.get(key, ())) + (key in self._answering)
+
     def _tell_depth(self, w: _Waiting) -> None:
-        self._emit(LaneDepth(route=w.to.route.name, key=w.to.key, depth=len(self._lanes[w.to.key])))
+        self._emit(LaneDepth(route=w.to.route.name, key=w.to.key, depth=self._depth(w.to.key)))
 
     # -- the end -------------------------------------------------------------------------------------------------------
     async def drain(self, seconds: float) -> bool:
@@ -196,9 +210,7 @@ class App:
         self._draining = True
         for lane in self._lanes.values():
             for waiting in lane:
-                waiting.wait.end()
-                waiting.span.set({Attr.REPLY_OUTCOME: Outcome.CANCELLED.value})
-                waiting.span.end()
+                _leave(waiting)
         if not self._tasks:
             return True
         _, late = await asyncio.wait(self._tasks, timeout=seconds)
@@ -217,3 +229,10 @@ class App:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             print(f"insomnia: a lane ended with {type(error).__name__}; its messages are answered at the next start", file=sys.stderr)
+
+
+def _leave(w: _Waiting) -> None:
+    """Not answered by this process: the row stays open, and the next one answers it."""
+    w.wait.end()
+    w.span.set({Attr.REPLY_OUTCOME: Outcome.CANCELLED.value})
+    w.span.end()

@@ -9,6 +9,7 @@ from typing import Any
 
 from bot.claude_launch import Cli
 from bot.config import Settings
+from bot.quoting import quote_line
 from bot.workspace import Workspace
 
 SLACK = {"embedded": "an embedded workspace", "socket": "Slack (Socket Mode)"}
@@ -35,7 +36,7 @@ def banner_lines(
 def _old_threads(threads: Sequence[Mapping[str, Any]], root: Path) -> Iterator[str]:
     yield "Old threads, which the bot has to read again:"
     for t in threads:
-        yield f"  #{t['channel']}  {t['thread_ts']}  {int(t['age_days'])} days, {t['messages']} messages: {t['first_words']}"
+        yield f"  #{t['channel']}  {t['thread_ts']}  {int(t['age_days'])} days, {t['messages']} messages: {quote_line(t['first_words'])}"
     where = "" if root == Path.cwd() else f" --workspace {shlex.quote(str(root))}"
     yield "Pick one up from another terminal:"
     yield f'  insomnia say "What was decided here?" --thread {threads[-1]["thread_ts"]}{where}'

@@ -8,10 +8,13 @@ run commands that its text names; the process never outlives `close`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import json
 import os
 import signal
+import sys
+import traceback
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +31,7 @@ START_SECONDS = 60
 INTERRUPT_SECONDS = 10  # measured at 0.03 s; a process that takes longer does not listen
 CLOSE_SECONDS = 5
 STDERR_KEPT = 2_000
+WHY_CHARS = 200
 Line = Mapping[str, Any]
 
 
@@ -49,11 +53,21 @@ class CliStarter:
         self._inherited = dict(os.environ if inherited is None else inherited)
 
     async def start(self, launch: Launch, *, on_exit: Callable[[int | None], None], on_stray: Callable[[StreamEvent], None]) -> CliProcess:
-        home = self._folder / "sessions" / launch.key
-        for folder in (home, self._folder / "claude", self._folder / "run" / "cwd"):
+        try:
+            process = await self._spawn(launch)
+        except OSError as e:
+            raise StartFailed(f"the CLI could not be started ({e.strerror})") from e
+        session = CliProcess(process, clock=self._clock, on_exit=on_exit, on_stray=on_stray)
+        await session.greet()
+        return session
+
+    async def _spawn(self, launch: Launch) -> asyncio.subprocess.Process:
+        home, run = self._folder / "sessions" / launch.key, self._folder / "run"
+        for folder in (home, self._folder / "claude", run / "cwd"):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         prompt_file = home / "system-prompt.txt"
         prompt_file.write_text(launch.system_prompt, encoding="utf-8")
+        env = environment(launch, config_dir=self._folder / "claude", runtime_dir=run, base_url=self._base_url, inherited=self._inherited)
         lock = await take_lock(home / "lock", clock=self._clock)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -61,26 +75,16 @@ class CliStarter:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                cwd=launch.cwd or self._folder / "run" / "cwd",
-                env=environment(
-                    launch,
-                    config_dir=self._folder / "claude",
-                    runtime_dir=self._folder / "run",
-                    base_url=self._base_url,
-                    inherited=self._inherited,
-                ),
+                cwd=launch.cwd or run / "cwd",
+                env=env,
                 limit=LINE_LIMIT,
                 start_new_session=True,
                 pass_fds=(lock,),
             )
             note_owner(lock, process.pid)
-        except OSError as e:
-            raise StartFailed(f"the CLI could not be started ({e.strerror})") from e
         finally:
             os.close(lock)  # the child holds it on
-        session = CliProcess(process, clock=self._clock, on_exit=on_exit, on_stray=on_stray)
-        await session.greet()
-        return session
+        return process
 
 
 class CliProcess:
@@ -100,7 +104,8 @@ class CliProcess:
         self._controls: dict[str, asyncio.Future[Line]] = {}
         self._stderr = b""
         self._last_error: Line = {}
-        self._closing = False
+        self._broken: Exception | None = None
+        self._closing = self._over = False
         loop = asyncio.get_running_loop()  # owned here and awaited in `close`: they live as long as the process, not as a scope
         self._tasks = [loop.create_task(self._read_lines()), loop.create_task(self._read_stderr())]
 
@@ -116,15 +121,28 @@ class CliProcess:
         """Before the first message the CLI prints nothing; it answers a control request once it is ready."""
         try:
             async with asyncio.timeout(START_SECONDS):
-                await self._control("initialize")
+                told = await self._control("initialize")
+        except asyncio.CancelledError:
+            self._kill()
+            await self.close()
+            raise
         except TimeoutError as e:
+            self._kill()
             await self.close()
             raise StartFailed(f"the CLI did not answer within {START_SECONDS} s") from e
         except SessionDied as e:
+            await self.close()  # and with that all that it said on stderr is read
+            raise self._start_failed(f"the CLI ended at once ({e})") from e
+        if told.get("subtype") == "error":
             await self.close()
-            told = " ".join(str(x) for x in self._last_error.get("errors") or []) + self._stderr.decode("utf-8", "replace")
-            dead = "No conversation found" in told
-            raise StartFailed(f"the CLI ended at once ({e})", dead_resume=dead) from e
+            raise self._start_failed("the CLI refused to begin")
+
+    def _start_failed(self, what: str) -> StartFailed:
+        errors = self._last_error.get("errors")
+        told = [str(x) for x in errors] if isinstance(errors, list) else []
+        told += self._stderr.decode("utf-8", "replace").strip().splitlines()
+        dead = any("No conversation found" in line for line in told)
+        return StartFailed(": ".join([what, *told[:1]])[:WHY_CHARS], dead_resume=dead)
 
     # -- turns ---------------------------------------------------------------------------------------------------------
     async def send(self, prompt: str, *, on_event: Callable[[StreamEvent], None], seconds: float) -> Answer:
@@ -138,17 +156,11 @@ class CliProcess:
             raise RuntimeError("a turn is already in flight: the CLI would merge the two")
         future: asyncio.Future[Line] = asyncio.get_running_loop().create_future()
         turn = self._turn = _Turn(str(uuid.uuid4()), command, on_event, contextvars.copy_context(), future)
+        message = {"role": "user", "content": prompt}
+        line = {"type": "user", "uuid": turn.uuid, "client_composed": not command, "message": message, "parent_tool_use_id": None}
         try:
-            await self._write(
-                {
-                    "type": "user",
-                    "uuid": turn.uuid,
-                    "client_composed": not command,
-                    "message": {"role": "user", "content": prompt},
-                    "parent_tool_use_id": None,
-                }
-            )
             async with asyncio.timeout(seconds):
+                await self._write(line)  # a process that does not read keeps us waiting here
                 result = await asyncio.shield(future)
         except TimeoutError as e:
             raise TurnDeadline(seconds, killed=not await self._interrupt(turn)) from e
@@ -170,6 +182,9 @@ class CliProcess:
         except (TimeoutError, SessionDied):
             self._kill()
             return False
+        except asyncio.CancelledError:  # once more: nobody will wait for its result
+            self._kill()
+            raise
         return True
 
     # -- lines ---------------------------------------------------------------------------------------------------------
@@ -184,14 +199,17 @@ class CliProcess:
             del self._controls[request]
 
     async def _write(self, line: Line) -> None:
-        stdin = self._process.stdin
-        if stdin is None or self._process.returncode is not None:
-            raise SessionDied(self._process.returncode)
         try:
-            stdin.write(json.dumps(line).encode() + b"\n")
-            await stdin.drain()
+            await self._put(line).drain()
         except (BrokenPipeError, ConnectionResetError) as e:
-            raise SessionDied(self._process.returncode) from e
+            raise self._died() from e
+
+    def _put(self, line: Line) -> asyncio.StreamWriter:
+        stdin = self._process.stdin
+        if stdin is None or self._process.returncode is not None or self._closing:
+            raise self._died()
+        stdin.write(json.dumps(line).encode() + b"\n")
+        return stdin
 
     async def _read_lines(self) -> None:
         stdout = self._process.stdout
@@ -199,19 +217,28 @@ class CliProcess:
         try:
             async for raw in stdout:
                 if raw.startswith(b"{"):
-                    await self._line(json.loads(raw))
-        except ValueError:
-            self._kill()  # a line that is no JSON, or longer than the limit: nothing after it can be trusted
-        finally:
-            self._gone(await self._process.wait())
+                    self._line(json.loads(raw))
+        except asyncio.CancelledError:
+            self._kill()
+            raise
+        except Exception as e:  # noqa: BLE001 - a line that is no JSON or too long, a listener that failed: the rest cannot be trusted
+            self._broken = e
+            print(f"insomnia: {type(e).__name__} while reading the CLI's lines; its process is ended", file=sys.stderr)
+            traceback.print_tb(e.__traceback__, limit=-3)
+            self._kill()
+        code = await self._process.wait()
+        self._kill()  # what it left behind in its group; from now on the number may be another's
+        self._over = True
+        self._gone(code)
 
-    async def _line(self, line: Line) -> None:
+    def _line(self, line: Line) -> None:
         match line.get("type"):
             case "control_response":
-                response = line.get("response") or {}
-                self._settle(self._controls.get(str(response.get("request_id"))), response)
+                response = line.get("response")
+                if isinstance(response, Mapping):
+                    self._settle(self._controls.get(str(response.get("request_id"))), response)
             case "control_request":
-                await self._refuse(line)
+                self._refuse(line)
             case "result":
                 self._result(line)
             case _:
@@ -236,17 +263,12 @@ class CliProcess:
         if turn.uuid in answered or anonymous:
             self._settle(turn.result, line)
 
-    async def _refuse(self, line: Line) -> None:
+    def _refuse(self, line: Line) -> None:
         """Routes have no in-process tools yet: whatever is asked is denied, and the CLI goes on."""
-        response = {
-            "subtype": "success",
-            "request_id": line.get("request_id"),
-            "response": {"behavior": "deny", "message": "not allowed here"},
-        }
-        try:
-            await self._write({"type": "control_response", "response": response})
-        except SessionDied:
-            return  # the reader meets the end next
+        denied = {"behavior": "deny", "message": "not allowed here"}
+        response = {"subtype": "success", "request_id": line.get("request_id"), "response": denied}
+        with contextlib.suppress(SessionDied):  # the reader meets the end next
+            self._put({"type": "control_response", "response": response})
 
     @staticmethod
     def _settle(future: asyncio.Future[Line] | None, value: Line) -> None:
@@ -264,23 +286,28 @@ class CliProcess:
         waiting = [*self._controls.values(), *([self._turn.result] if self._turn else [])]
         for future in waiting:
             if not future.done():
-                future.set_exception(SessionDied(code))
+                future.set_exception(self._died())
         if not self._closing:
             self._on_exit(code)
 
+    def _died(self) -> SessionDied:
+        died = SessionDied(self._process.returncode)
+        died.__cause__ = self._broken
+        return died
+
     def _kill(self) -> None:
-        try:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return
+        """The whole group: what the CLI started goes with it."""
+        if not self._over:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     async def close(self) -> None:
         """Ends the process: end of input, then SIGTERM, then SIGKILL to its group. May be called twice."""
         self._closing = True
         if self._process.stdin is not None:
             self._process.stdin.close()
-        for end in (None, self._process.terminate, self._kill):
-            if end is not None and self._process.returncode is None:
+        for end in (None, self._terminate, self._kill):
+            if end is not None:
                 end()
             try:
                 async with asyncio.timeout(CLOSE_SECONDS):
@@ -288,4 +315,10 @@ class CliProcess:
                     break
             except TimeoutError:
                 continue
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        _, late = await asyncio.wait(self._tasks, timeout=CLOSE_SECONDS)  # one that left the group may hold the pipes open
+        for task in late:
+            task.cancel()
+
+    def _terminate(self) -> None:
+        if self._process.returncode is None:
+            self._process.terminate()

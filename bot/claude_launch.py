@@ -7,6 +7,7 @@ which every user of the machine can read. Each flag here closes a hole that was 
 from __future__ import annotations
 
 import importlib.util
+import ipaddress
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from bot.ports import Launch
 
@@ -68,12 +70,17 @@ def _checked(path: Path, source: str) -> Cli:
 def _version(path: Path) -> str:
     told = path.with_name(path.name + ".version")  # the wheel says it in a file: no process needed
     if told.exists():
-        return told.read_text().split()[0]
+        return _first_word(told.read_text(encoding="utf-8"))
+    env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}  # no secret, here neither
     try:
-        ran = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False)
+        ran = subprocess.run([path, "--version"], env=env, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as e:
         raise CliNotFound(f"The Claude CLI at {path} does not run ({type(e).__name__}). {HOW_TO_INSTALL}") from e
-    return (ran.stdout.split() or [""])[0]
+    return _first_word(ran.stdout)
+
+
+def _first_word(text: str) -> str:
+    return (text.split() or [""])[0]
 
 
 def arguments(cli: Path, launch: Launch, *, prompt_file: Path, mcp: Sequence[str] = ()) -> list[str]:
@@ -117,4 +124,8 @@ def environment(launch: Launch, *, config_dir: Path, runtime_dir: Path, base_url
 
 
 def _loopback(url: str) -> bool:
-    return re.match(r"https?://(127\.|localhost|\[::1\])", url) is not None
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -26,6 +26,7 @@ from bot.ports import (
 )
 
 SYNTHETIC = "<synthetic>"  # the model name under which the CLI words API errors itself
+INTERRUPTED = "[Request interrupted by user"  # a text of the CLI's own, before it closes what it streamed
 Line = Mapping[str, Any]
 
 
@@ -36,15 +37,23 @@ class _Call:
     usage: Usage = field(default_factory=Usage)
     stop_reason: str = ""
     first_token_at: float | None = None
+    whole: bool = False
 
 
 class Stream:
-    """The state that spans lines: the model call under way, and the error that the CLI named last."""
+    """The state that spans lines: the model call under way, and the error that the CLI named last.
+
+    Of a compaction the CLI tells when it begins and how it ends, and nothing of the model call that it takes: no usage of
+    it can be taken for the turn's. It announces the turn's own call before it compacts, and makes it afterwards; so that
+    call is announced again here. Nor does it announce a retry.
+    """
 
     def __init__(self) -> None:
         self._call: _Call | None = None
         self._streamed: str = ""
         self._error = ""
+        self._announced = self._again = False  # a call that is not answered; one that a compaction held up
+        self._retry_at: float | None = None
 
     def feed(self, line: Line, at: float) -> list[StreamEvent]:
         if line.get("parent_tool_use_id"):
@@ -53,11 +62,11 @@ class Stream:
             case "system":
                 return self._system(line, at)
             case "stream_event":
-                return self._streaming(line.get("event") or {}, at)
+                return self._streaming(_object(line.get("event")), at)
             case "assistant":
                 return self._assistant(line, at)
             case "user":
-                return _tool_results(line, at)
+                return self._user(line, at)
             case "conversation_reset":
                 return [Cleared(at)]
             case _:
@@ -66,65 +75,85 @@ class Stream:
     def _system(self, line: Line, at: float) -> list[StreamEvent]:
         match line.get("subtype"):
             case "status" if line.get("status") == "requesting":
-                return [CallStarted(at)]
+                return self._requesting(at)
             case "status" if line.get("status") == "compacting":
                 return [Compacting(at)]
             case "status" if line.get("compact_result") == "failed":
-                return [CompactionGaveUp(at)]
+                return [CompactionGaveUp(at), *self._held_up(at)]
             case "compact_boundary":
-                return [compacted(line, at)]
+                return [compacted(line, at), *self._held_up(at)]
             case "api_retry":
-                return [ApiRetry(at, int(line.get("attempt") or 0), str(line.get("error") or "unknown"))]
+                self._announced, self._retry_at = False, at + (_number(line.get("retry_delay_ms")) or 0.0) / 1000
+                return [ApiRetry(at, _whole(line.get("attempt")) or 0, str(line.get("error") or "unknown"))]
             case _:
                 return []
+
+    # -- model calls ---------------------------------------------------------------------------------------------------
+    def _requesting(self, at: float) -> list[StreamEvent]:
+        told, self._announced, self._again = self._again, True, False
+        return [] if told else [CallStarted(at)]
+
+    def _held_up(self, at: float) -> list[StreamEvent]:
+        self._again = self._announced
+        return [CallStarted(at)] if self._announced else []
 
     def _streaming(self, event: Line, at: float) -> list[StreamEvent]:
         match event.get("type"):
             case "message_start":
-                message = event.get("message") or {}
-                self._call = _Call(str(message.get("id") or ""), str(message.get("model") or ""), usage_of(message.get("usage")))
-                self._streamed = self._call.id
+                return self._begun(_object(event.get("message")), at)
             case "content_block_delta" if self._call and self._call.first_token_at is None:
                 self._call.first_token_at = at
             case "message_delta" if self._call:
-                told = usage_of(event.get("usage"))
-                self._call.usage = _merge(self._call.usage, told)
-                self._call.stop_reason = str((event.get("delta") or {}).get("stop_reason") or "")
+                self._call.usage = _merge(self._call.usage, usage_of(event.get("usage")))
+                self._call.stop_reason = str(_object(event.get("delta")).get("stop_reason") or "")
+                self._call.whole = True
             case "message_stop" if self._call:
                 call, self._call = self._call, None
-                return [CallEnded(at, call.id, call.model, call.usage, call.stop_reason, call.first_token_at)]
+                if call.whole:  # else it broke off: the CLI closes what it opened, and asks again or gives up
+                    return [self._ended(at, call)]
         return []
 
+    def _begun(self, message: Line, at: float) -> list[StreamEvent]:
+        unannounced, self._again = not self._announced, False
+        self._announced = True
+        self._call = _Call(str(message.get("id") or ""), str(message.get("model") or ""), usage_of(message.get("usage")))
+        self._streamed = self._call.id
+        return [CallStarted(min(at, self._retry_at or at))] if unannounced else []
+
+    def _ended(self, at: float, call: _Call) -> CallEnded:
+        self._announced, self._retry_at = False, None
+        return CallEnded(at, call.id, call.model, call.usage, call.stop_reason, call.first_token_at)
+
     def _assistant(self, line: Line, at: float) -> list[StreamEvent]:
-        message = line.get("message") or {}
+        message, found = _object(line.get("message")), list[StreamEvent]()
         if line.get("error"):
             self._error = str(line["error"])
-        found: list[StreamEvent] = []
-        if message.get("model") != SYNTHETIC and message.get("id") != self._streamed:
-            self._streamed = str(message.get("id") or "")  # not streamed: the CLI fell back to a plain request
-            found.append(
-                CallEnded(
-                    at,
-                    self._streamed,
-                    str(message.get("model") or ""),
-                    usage_of(message.get("usage")),
-                    str(message.get("stop_reason") or ""),
-                    None,
-                )
-            )
-        return found + [ToolStarted(at, str(b["id"]), str(b["name"])) for b in _blocks(message) if b.get("type") == "tool_use"]
+        id, model = str(message.get("id") or ""), str(message.get("model") or "")
+        if model != SYNTHETIC and id != self._streamed:
+            self._streamed = id  # not streamed: the CLI fell back to a plain request
+            found.append(self._ended(at, _Call(id, model, usage_of(message.get("usage")), str(message.get("stop_reason") or ""))))
+        tools = [b for b in _blocks(message) if b.get("type") == "tool_use"]
+        return found + [ToolStarted(at, str(b.get("id") or ""), str(b.get("name") or "")) for b in tools]
 
+    def _user(self, line: Line, at: float) -> list[StreamEvent]:
+        blocks = _blocks(_object(line.get("message")))
+        if any(str(b.get("text")).startswith(INTERRUPTED) for b in blocks):
+            self._call = None  # what is closed next did not end by itself
+        results = [b for b in blocks if b.get("type") == "tool_result"]
+        return [ToolEnded(at, str(b.get("tool_use_id") or ""), bool(b.get("is_error"))) for b in results]
+
+    # -- the end of a turn ---------------------------------------------------------------------------------------------
     def answer(self, result: Line) -> Answer:
         """What the turn's `result` line says. An API failure arrives as `subtype: success` with `is_error`."""
         failed = bool(result.get("is_error")) or result.get("subtype") != "success"
         error = self._classify(result) if failed else None
         self._error = ""
-        by_model = {str(m): float(u.get("costUSD") or 0) for m, u in (result.get("model_usage_since_last_result") or {}).items()}
-        status = result.get("api_error_status")
+        used = _object(result.get("model_usage_since_last_result"))
+        by_model = {str(model): _number(_object(usage).get("costUSD")) or 0.0 for model, usage in used.items()}
         return Answer(
             text=str(result.get("result") or ""),
             error=error,
-            status=int(status) if isinstance(status, int) else None,
+            status=_whole(result.get("api_error_status")),
             cost_usd=sum(by_model.values()),
             cost_by_model=by_model,
         )
@@ -142,20 +171,19 @@ class Stream:
 
 def compacted(line: Line, at: float) -> Compacted:
     """A boundary line; its numbers stand under `compact_metadata` or, elsewhere, in camelCase, or nowhere."""
-    meta = line.get("compact_metadata") or line.get("compactMetadata") or {}
-    told = {_snake(k): v for k, v in meta.items()}
-    ms = told.get("duration_ms")
+    told = {_snake(k): v for k, v in _object(line.get("compact_metadata") or line.get("compactMetadata")).items()}
+    ms = _number(told.get("duration_ms"))
     return Compacted(
         at=at,
         trigger=str(told.get("trigger") or "auto"),
         pre_tokens=_whole(told.get("pre_tokens")),
         post_tokens=_whole(told.get("post_tokens")),
-        duration_seconds=ms / 1000 if isinstance(ms, int | float) else None,
+        duration_seconds=None if ms is None else ms / 1000,
     )
 
 
 def usage_of(usage: object) -> Usage:
-    u = usage if isinstance(usage, Mapping) else {}
+    u = _object(usage)
     return Usage(
         input=_whole(u.get("input_tokens")) or 0,
         output=_whole(u.get("output_tokens")) or 0,
@@ -175,16 +203,13 @@ def _merge(start: Usage, end: Usage) -> Usage:
     return replace(end if end.occupancy else start, output=max(start.output, end.output))
 
 
-def _tool_results(line: Line, at: float) -> list[StreamEvent]:
-    message = line.get("message") or {}
-    return [
-        ToolEnded(at, str(b.get("tool_use_id") or ""), bool(b.get("is_error"))) for b in _blocks(message) if b.get("type") == "tool_result"
-    ]
-
-
 def _blocks(message: Line) -> list[Line]:
     content = message.get("content")
     return [b for b in content if isinstance(b, Mapping)] if isinstance(content, list) else []
+
+
+def _object(value: object) -> Line:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _snake(name: str) -> str:
@@ -193,3 +218,12 @@ def _snake(name: str) -> str:
 
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None

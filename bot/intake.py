@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.inbox import Inbox, Row
-from bot.messages import Change
+from bot.messages import Change, Role
 from bot.routes import RouteSettings
-from bot.slack_events import Deleted, Edited, Ignored, Posted, is_late, mentioned, read_event
-from bot.slack_text import Me
+from bot.slack_events import Deleted, Edited, Ignored, Posted, calls_somebody, is_late, mentioned, read_event
+from bot.slack_text import Me, speaker_of
 from bot.thread_routes import MAX_BOT_STREAK, ThreadRoute, ThreadRoutes
 from telemetry.emit import Emit, Span
 from telemetry.events import DropReason, MessageDropped, SlackEventSeen, Thread
@@ -63,34 +63,42 @@ class Intake:
     # -- messages ------------------------------------------------------------------------------------------------------
     def _posted(self, p: Posted) -> None:
         if self._inbox.has(p.thread, p.ts):
+            if p.edited:
+                self._reword(p)
             self._drop(DropReason.DUPLICATE, p.thread.channel, p.ts)
             return
-        row = self._threads.get_thread_route(p.thread)
-        reason = self._why_not(p, row)
-        if reason is None:
-            self._accept(p)
-            return
-        if row is not None and not self._heard_already(p):
-            self._inbox.keep(p.thread, p.ts, Change.EDITED if p.edited else Change.POSTED, p.body)
-        self._drop(reason, p.thread.channel, p.ts)
+        self._take_or_keep(p, self._why_not(p), Change.EDITED if p.edited else Change.POSTED)
 
-    def _why_not(self, p: Posted, row: ThreadRoute | None) -> DropReason | None:
+    def _take_or_keep(self, p: Posted, why_not: DropReason | None, change: Change) -> None:
+        if why_not is None:
+            self._accept(p)
+        else:
+            self._keep_if_watched(p.thread, p.ts, change, p.body)
+            self._drop(why_not, p.thread.channel, p.ts)
+
+    def _why_not(self, p: Posted) -> DropReason | None:
         """None: it is addressed to the bot by somebody who may."""
+        row = self._threads.get_thread_route(p.thread)
+        if row is not None and self._inbox.was_deleted(p.thread, p.ts):
+            return DropReason.IGNORED_EVENT  # its deletion overtook it
         if p.edited and is_late(p, ""):
             return DropReason.LATE_EDIT
         if not self._is_addressed(p, row):
             return DropReason.NOT_ADDRESSED
-        if p.bot_id or p.body.get("subtype") == "bot_message":
+        if self._is_bot(p):
             if not {p.bot_id, p.user} & set(self._audience.bots):
                 return DropReason.OTHER_BOT
             return DropReason.BOT_LOOP if row and row.bot_streak >= MAX_BOT_STREAK else None
         return None if self._audience.admits(p.user) else DropReason.NOT_ALLOWED
 
+    def _is_bot(self, p: Posted) -> bool:
+        return speaker_of(p.body, self._me, {}).role is Role.BOT
+
     def _is_addressed(self, p: Posted, row: ThreadRoute | None) -> bool:
-        if p.mentions(self._me.user_id) or p.channel_type == "im":
+        if p.named or p.mentions(self._me.user_id) or p.channel_type == "im":
             return True
         follows = row is not None and row.answered and p.ts != p.thread.ts and self._follows(row.route)
-        return follows and not mentioned(p.body)
+        return follows and not calls_somebody(p.body)
 
     def _follows(self, route: str) -> bool:
         settings = self._routes.get(route)
@@ -98,33 +106,41 @@ class Intake:
 
     def _accept(self, p: Posted) -> None:
         span = self._emit.begin(SpanName.PROCESS, root_attributes(p.thread, p.ts), root=True)
-        self._threads.watch(p.thread)
-        row = self._inbox.accept(p.thread, p.ts, user=p.user, channel_type=p.channel_type, body=p.body, trace=span.ref)
+        try:
+            self._threads.watch(p.thread)  # first: a message without its thread would never hear what is said around it
+            row = self._inbox.accept(p.thread, p.ts, user=p.user, channel_type=p.channel_type, body=p.body, trace=span.ref)
+        except BaseException as e:
+            span.fail(type(e).__name__)
+            span.end()
+            raise
+        if self._is_bot(p):
+            self._threads.count_bot(p.thread)
         self._accepted(row, span)
 
     # -- edits and deletions -------------------------------------------------------------------------------------------
     def _edited(self, e: Edited) -> None:
         p = e.posted
         if self._inbox.has(p.thread, p.ts):
-            if not self._inbox.reword(p.thread, p.ts, p.body):
-                self._keep_if_watched(p.thread, p.ts, Change.EDITED, p.body)
+            self._reword(p)
             self._drop(DropReason.DUPLICATE, p.thread.channel, p.ts)
-            return
-        newly = self._me.user_id in mentioned(p.body) and self._me.user_id not in mentioned(e.before)
-        if newly and not e.late and self._why_not(p, self._threads.get_thread_route(p.thread)) is None:
-            self._accept(p)
-            return
-        self._keep_if_watched(p.thread, p.ts, Change.EDITED, p.body)
-        self._drop(DropReason.LATE_EDIT if newly else DropReason.NOT_ADDRESSED, p.thread.channel, p.ts)
+        else:
+            self._take_or_keep(p, self._why_not_edited(e), Change.EDITED)
+
+    def _why_not_edited(self, e: Edited) -> DropReason | None:
+        """An edit addresses the bot only by a mention that it adds, and only in time."""
+        if self._me.user_id not in mentioned(e.posted.body) - mentioned(e.before):
+            return DropReason.NOT_ADDRESSED
+        return DropReason.LATE_EDIT if e.late else self._why_not(e.posted)
+
+    def _reword(self, p: Posted) -> None:
+        """What waits is asked as it now stands; what was asked already is told of later, as an edit."""
+        if not self._inbox.reword(p.thread, p.ts, p.body):
+            self._keep_if_watched(p.thread, p.ts, Change.EDITED, p.body)
 
     def _keep_if_watched(self, thread: Thread, ts: str, change: Change, body: Mapping[str, Any]) -> None:
         """Text of threads that the bot takes no part in is acknowledged and not kept."""
         if self._threads.get_thread_route(thread) is not None:
             self._inbox.keep(thread, ts, change, body)
-
-    def _heard_already(self, p: Posted) -> bool:
-        """Another delivery of what was kept; an edit that was kept since must not be undone by it."""
-        return any(h.ts == p.ts for h in self._inbox.heard(p.thread, before=p.ts + "~"))
 
     def _drop(self, reason: DropReason, channel: str, ts: str) -> None:
         self._emit(MessageDropped(reason=reason, channel=channel, message_ts=ts))

@@ -1,8 +1,9 @@
-"""One rolling Claude session of one route: its process, its turns, its resets.
+"""One rolling Claude session of one route: its context, its turns, its resets.
 
 What must stay true: whatever empties or shrinks the context goes through `_forget_threads` before anything else may
 fail, and tells exactly one reset. `_do_start` is the only way to a process, and forgets first. One turn at a time, under
-`turn()`, so that nothing slips between the gate and the mark.
+`turn()`, so that nothing slips between the gate and the mark. However a turn or a start ends, the state it leaves allows
+the next one.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,25 +20,22 @@ from bot.ports import (
     Answer,
     CallEnded,
     ClaudeSession,
-    ClaudeStarter,
     Cleared,
-    Clock,
     Compacted,
     Compacting,
     CompactionGaveUp,
-    Launch,
     SessionDied,
     StartFailed,
     StreamEvent,
     TurnDeadline,
 )
 from bot.routes import RouteSettings
+from bot.session_process import SessionParts as SessionParts
+from bot.session_process import SessionProcess
 from bot.session_states import check_move
 from bot.session_telling import SessionTelling
-from bot.thread_routes import ThreadRoutes
-from telemetry.emit import Emit, Span
+from telemetry.emit import Span
 from telemetry.events import ResetCause, ResetHow, SessionState, Thread
-from telemetry.names import Attr, SpanName
 
 COMPACT_SECONDS = 180  # a summary of a full window is one long model answer
 OnEvent = Callable[[StreamEvent], None]
@@ -52,19 +50,6 @@ class Reply:
     moved_by: ResetCause | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionParts:
-    """What every session of the bot shares. `folder`: where the session logs lie, a folder a key."""
-
-    starter: ClaudeStarter
-    threads: ThreadRoutes
-    folder: Path
-    clock: Clock
-    emit: Emit
-    system_prompt: Callable[[RouteSettings], str]
-    credential: Callable[[], tuple[str, tuple[str, str] | None]]  # account name, (variable, value)
-
-
 class PersistentSession:
     def __init__(self, route: RouteSettings, key: str, parts: SessionParts) -> None:
         self.route, self.key, self._parts = route, key, parts
@@ -76,13 +61,12 @@ class PersistentSession:
         self.telling = SessionTelling(
             route=route.name, key=key, limit_tokens=route.rotate_at, folder=self.log_folder, clock=parts.clock, emit=parts.emit
         )
-        self.span: Span | None = None  # of the live process; replies link to it
+        self._process = SessionProcess(route, key, parts, telling=self.telling, on_exit=self._exited, on_stray=self._on_stray)
         self._known_threads = KnownThreads()
         self._auto_compact_count = 0
         self._resumable = bool(self.session_id)
         self._ever_started = self._resumed = self._answered_since_start = False
         self._loss: Loss | None = None
-        self._process: ClaudeSession | None = None
         self._lock = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -108,6 +92,14 @@ class PersistentSession:
     def _forget_threads(self, cause: ResetCause) -> Loss:
         return self._known_threads.forget(cause, session_id=self.session_id)
 
+    def _lose(self, cause: ResetCause) -> None:
+        """Forgets now; how the session goes on is told with the start that follows. A loss that still waits goes on as this one."""
+        loss = self._forget_threads(cause)
+        if self._loss is None:
+            self._loss = loss
+        else:
+            self._loss.cause = cause
+
     # -- what the router asks ------------------------------------------------------------------------------------------
     @property
     def had_session(self) -> bool:
@@ -124,6 +116,11 @@ class PersistentSession:
         return self._resumed and not self._answered_since_start
 
     @property
+    def span(self) -> Span | None:
+        """Of the live process; replies link to it."""
+        return self._process.span
+
+    @property
     def log_folder(self) -> Path:
         return self._parts.folder / self.key
 
@@ -136,7 +133,7 @@ class PersistentSession:
     # -- life ----------------------------------------------------------------------------------------------------------
     async def ready(self) -> None:
         """A living process, resumed or begun. Raises StartFailed; the set is empty then."""
-        if self._process is not None and self._process.alive:
+        if self._process.alive:
             return
         cause = self._unnoticed_loss()
         if not self._resumable:
@@ -148,17 +145,18 @@ class PersistentSession:
             await self._start_anew(ResetCause.RESUME_FAILED)
 
     def _unnoticed_loss(self) -> ResetCause | None:
-        """A death between the answer and the mark, or the end of the bot before this one; other ends were seen."""
-        if self._process is not None:
-            self._process = None
+        """A death in the moment between an answer and its mark, or the end of the bot before this one; other ends were seen."""
+        if self._process.current is not None:
+            self._process.gone()
+            self._enter(SessionState.FAILED)
             return ResetCause.CRASH
         return ResetCause.RESTART if self._resumable and not self._ever_started else None
 
     async def rotate(self, cause: ResetCause) -> None:
         """A fresh session; the summary of the old one goes in front of its first prompt. Raises StartFailed."""
-        self._loss = self._forget_threads(cause)
+        self._lose(cause)
         self._enter(SessionState.ROTATING)
-        await self._end_process()
+        await self._process.end()
         await self._start_anew(cause)
 
     async def _start_anew(self, cause: ResetCause) -> None:
@@ -172,96 +170,55 @@ class PersistentSession:
 
     async def _do_start(self, how: ResetHow, *, cause: ResetCause | None) -> None:
         """Forgets, then spawns. `cause` is None where the loss was met, or told, before."""
-        loss = self._forget_threads(cause or ResetCause.RESTART)
         if cause is not None:
-            self._loss = loss
+            self._lose(cause)
+        else:
+            self._forget_threads(ResetCause.RESTART)
         if how is ResetHow.FRESH:
             self.session_id = str(uuid.uuid4())
         self._enter(SessionState.STARTING)
         self.context_tokens = 0
-        self.span = self._parts.emit.begin(SpanName.SESSION, {Attr.ROUTE: self.route.name, Attr.SESSION_KEY: self.key}, root=True)
-        with self._adopted():
-            await self._spawn(how)
-        self._enter(SessionState.IDLE)
+        try:
+            await self._process.start(self.session_id, how)
+        finally:
+            self._enter(SessionState.IDLE if self._process.current is not None else SessionState.FAILED)
         self._ever_started, self._resumed, self._answered_since_start = True, how is ResetHow.RESUME, False
         self.telling.open_log(self.session_id)
         self.tell_loss(how)
-
-    def _adopted(self) -> AbstractContextManager[None]:
-        """What no reply caused hangs under the session's own span."""
-        if self._parts.emit.current() is not None or self.span is None:
-            return nullcontext()
-        return self._parts.emit.within(self.span)
-
-    async def _spawn(self, how: ResetHow) -> None:
-        account, credential = self._parts.credential()
-        began = self._parts.clock.monotonic()
-        attributes = {Attr.RESET_HOW: how.value, Attr.SESSION_ACCOUNT: account, Attr.GEN_AI_CONVERSATION_ID: self.session_id}
-        with self._parts.emit.span(SpanName.SESSION_START, attributes) as span:
-            try:
-                self._process = await self._parts.starter.start(
-                    self._launch(how, credential), on_exit=self._exited, on_stray=self._on_stray
-                )
-            except StartFailed:
-                self._enter(SessionState.FAILED)
-                self._end_span()
-                raise
-            span.set({Attr.SESSION_PID: self._process.pid})
-        seconds = self._parts.clock.monotonic() - began
-        self.telling.started(session_id=self.session_id, how=how, account=account, seconds=seconds)
-
-    def _launch(self, how: ResetHow, credential: tuple[str, str] | None) -> Launch:
-        return Launch(
-            key=self.key,
-            session_id=self.session_id,
-            resume=how is ResetHow.RESUME,
-            model=self.route.model,
-            autocompact=self.route.autocompact,
-            system_prompt=self._parts.system_prompt(self.route),
-            tools=self.route.tools,
-            cwd=self.route.cwd,
-            credential=credential,
-        )
 
     async def close(self) -> None:
         """For the end of the bot: the id stays resumable."""
         async with self._lock:
             if self.state is not SessionState.STOPPED:
                 self._enter(SessionState.STOPPING)
-                await self._end_process()
+                await self._process.end()
                 self._enter(SessionState.STOPPED)
-
-    async def _end_process(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            await process.close()
-        self._end_span()
-
-    def _end_span(self) -> None:
-        if self.span is not None:
-            self.span.end()
+            self.tell_loss(ResetHow.NONE)
 
     def _exited(self, code: int | None) -> None:
         """The process ended by itself, between turns. (Inside a turn the turn tells; a start that fails tells by itself.)"""
         if self.state is SessionState.IDLE:
-            loss, self._process = self._forget_threads(ResetCause.CRASH), None
+            loss = self._forget_threads(ResetCause.CRASH)
+            self._process.gone()
             self._enter(SessionState.FAILED)
             self._tell(loss, ResetHow.NONE)
-            self._end_span()
 
     # -- turns ---------------------------------------------------------------------------------------------------------
     async def send_prompt(self, prompt: str, *, on_event: OnEvent) -> Reply:
         """Raises SessionDied and TurnDeadline; the process is gone then, the set empty, and `ready` starts it again."""
-        occupied = [0]
+        occupied = 0
 
         def watch(event: StreamEvent) -> None:
+            nonlocal occupied
             if isinstance(event, CallEnded) and event.usage.occupancy:
-                occupied[0] = event.usage.occupancy
+                occupied = event.usage.occupancy
+            elif isinstance(event, Compacted):
+                occupied = 0  # what was measured before it says nothing any more
             on_event(event)
 
         reply = await self._ask(lambda process, on: process.send(prompt, on_event=on, seconds=self.route.turn_seconds), watch)
         if reply.answer.error is None:
-            self._answered(occupied[0])
+            self._answered(occupied)
         return reply
 
     async def compact(self) -> None:
@@ -269,7 +226,7 @@ class PersistentSession:
         await self._ask(lambda process, on: process.compact(on_event=on, seconds=COMPACT_SECONDS), lambda _: None)
 
     async def _ask(self, send: Callable[[ClaudeSession, OnEvent], Awaitable[Answer]], on_event: OnEvent) -> Reply:
-        process, epoch = self._process, self._known_threads.epoch
+        process, epoch = self._process.current, self._known_threads.epoch
         if process is None:
             raise SessionDied(None)
         moved: list[ResetCause] = []
@@ -280,19 +237,26 @@ class PersistentSession:
             on_event(event)
 
         self._enter(SessionState.BUSY)
+        self.hung_compacting = False
         try:
             answer = await send(process, watch)
-        except (SessionDied, TurnDeadline, asyncio.CancelledError) as e:
-            await self._give_up(ResetCause.CRASH if isinstance(e, SessionDied) else ResetCause.RESUME)
+        except BaseException as e:
+            await self._give_up(self._lost_by(e))
             raise
         self._enter(SessionState.IDLE)
         return Reply(answer, epoch, moved[-1] if moved else None)
 
+    def _lost_by(self, error: BaseException) -> ResetCause:
+        if isinstance(error, SessionDied):
+            return ResetCause.CRASH
+        hung_compacting = isinstance(error, TurnDeadline) and self.hung_compacting
+        return ResetCause.ROTATE_TOKENS if hung_compacting else ResetCause.RESUME
+
     async def _give_up(self, cause: ResetCause) -> None:
         """The process died, or hung and is not trusted any more; the next start resumes what it wrote down."""
-        self._loss = self._forget_threads(cause)
+        self._lose(cause)
         self._enter(SessionState.FAILED)
-        await self._end_process()
+        await self._process.end()
 
     def _answered(self, occupied: int) -> None:
         self.context_tokens = occupied or self.context_tokens

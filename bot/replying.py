@@ -29,15 +29,20 @@ LONGEST_WAIT_SECONDS = 60.0
 REFUSED_FOR_SIZE = frozenset({"msg_too_long", "msg_blocks_too_long", "invalid_blocks", "invalid_blocks_format"})
 # Slack, or the network, did not take the post. A lost connection or a time-out is not among them: it may stand there already.
 NOT_TAKEN = frozenset({"internal_error", "fatal_error", "service_unavailable", "connection_refused", "http_502", "http_503"})
+# Nobody knows whether it stands in Slack: it is not repeated, and nobody is told that it was not taken.
+UNSURE = frozenset({"timeout", "request_timeout", "connection"})
 ROOT_IS_GONE = frozenset({"thread_not_found", "cannot_reply_to_message"})
 
 
 class ReplyLost(Exception):
-    """The answer could not be put into its thread; `reason` says why. Nothing of it is left elsewhere."""
+    """The answer could not be put into its thread; `reason` says why. Nothing of it is left elsewhere.
 
-    def __init__(self, reason: FailReason) -> None:
+    `unsure`: the connection was lost over it, so it may stand there all the same.
+    """
+
+    def __init__(self, reason: FailReason, *, unsure: bool = False) -> None:
         super().__init__(reason.value)
-        self.reason = reason
+        self.reason, self.unsure = reason, unsure
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +66,20 @@ class Replies:
         }
         with self._emit.span(SpanName.SLACK_REPLY, {Attr.REPLY_METHOD: "chat.postMessage", Attr.REPLY_CHUNKS: len(parts)}) as span:
             try:
-                return Delivered(tuple([p.ts for p in await self._parts(message, parts, payload)]))
+                return await self._whole(message, parts, payload)
             except _Refused:
-                span.set({Attr.REPLY_FALLBACK: True})
                 shorter = split(neutralise(text), SHORTER_CHARS)
-                return Delivered(tuple([p.ts for p in await self._parts(message, shorter, payload)]))
+                span.set({Attr.REPLY_FALLBACK: True, Attr.REPLY_CHUNKS: len(shorter)})
             except ReplyLost as e:
                 span.set({Attr.REPLY_MISPLACED: e.reason is FailReason.THREAD_GONE})
                 raise
+            try:
+                return await self._whole(message, shorter, payload)
+            except _Refused as e:
+                raise ReplyLost(FailReason.SLACK_ERROR) from e
+
+    async def _whole(self, message: Message, parts: list[str], payload: Mapping[str, Any]) -> Delivered:
+        return Delivered(tuple([p.ts for p in await self._parts(message, parts, payload)]))
 
     async def _parts(self, message: Message, parts: list[str], payload: Mapping[str, Any]) -> list[Posted]:
         posted: list[Posted] = []
@@ -103,7 +114,7 @@ class Replies:
             raise ReplyLost(FailReason.THREAD_GONE) from e
         rate_limited = e.code in ("ratelimited", "rate_limited", "message_limit_exceeded")
         if last or not (rate_limited or e.code in NOT_TAKEN):
-            raise ReplyLost(FailReason.SLACK_ERROR) from e
+            raise ReplyLost(FailReason.SLACK_ERROR, unsure=e.code in UNSURE) from e
         await self._clock.sleep(min(e.retry_after or 1.0, LONGEST_WAIT_SECONDS))
 
     async def _take_back(self, message: Message, posted: list[Posted]) -> None:
@@ -130,8 +141,7 @@ class Status:
         task, self._refreshing = self._refreshing, None
         if task is not None:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await asyncio.gather(task, return_exceptions=True)  # its end only: a cancellation of ours goes on
 
     async def _keep(self, words: str) -> None:
         while True:

@@ -10,7 +10,7 @@ import math
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.inbox import Row
 from bot.intake import Audience, root_attributes
@@ -34,9 +34,12 @@ REREAD = "reread"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
+    """`session_id`: of the CLI's session that answered, "" where none was asked. `first_token_at`: clock seconds."""
+
     outcome: Outcome
     reason: FailReason | None = None
     first_token_at: float | None = None
+    session_id: str = ""
 
 
 class Responder:
@@ -62,15 +65,16 @@ class Responder:
         """Always one end; CancelledError alone goes on."""
         try:
             return await self._respond(message, to)
-        except ReplyLost as e:
-            return Ended(outcome=Outcome.FAILED, reason=e.reason)
         except Exception as e:  # noqa: BLE001 - the boundary: one message's failure must not end its lane
-            print(f"insomnia: {type(e).__name__} while answering {message.thread} {message.ts}", file=sys.stderr)
-            traceback.print_tb(e.__traceback__, limit=-3)
+            _report(e, f"while answering {message.thread} {message.ts}")
+        try:
             return await self._apologise(message, "", FailReason.INTERNAL)
+        except Exception as e:  # noqa: BLE001 - the same boundary: not even this could be said
+            _report(e, "and it could not be told in the thread")
+            return Ended(outcome=Outcome.FAILED, reason=FailReason.INTERNAL)
 
     async def _respond(self, message: Message, to: Destination) -> Ended:
-        allowed = to.route.users or self._audience.users or None
+        allowed = self._allowed(to)
         said = await self._reader.said(message.body, verified=allowed)
         if not said.text and message.opens_thread:
             return await self._greet(message, said)
@@ -82,18 +86,34 @@ class Responder:
                 answered, gate = await self._router.answer(session, message, said, verified=allowed, reread=reread)
             except TurnFailed as e:
                 await status.settle()
-                return await self._apologise(message, said.text, e.reason, seconds=to.route.turn_seconds)
-            await status.settle()
-            return await self._give(session, message, said, answered, gate)
+                ended = await self._apologise(message, said.text, e.reason, seconds=to.route.turn_seconds)
+            else:
+                await status.settle()
+                ended = await self._give(session, message, said, answered, gate)
+        return replace(ended, session_id=session.session_id)
+
+    def _allowed(self, to: Destination) -> Sequence[str] | None:
+        """Whose words may instruct the bot here; None: everybody's."""
+        users = to.route.users or self._audience.users
+        return (*users, *self._audience.bots) if users else None
 
     async def _give(self, session: PersistentSession, message: Message, said: Said, answered: Answered, gate: GateSummary) -> Ended:
         text = "\n\n".join([answered.text, *self._honest_lines(answered.section, said.text)])
-        delivered = await self._replies.post(message, text, outcome=Outcome.ANSWERED, trace_id=self._trace_id(), gate=gate)
+        try:
+            delivered = await self._replies.post(message, text, outcome=Outcome.ANSWERED, trace_id=self._trace_id(), gate=gate)
+        except ReplyLost as e:
+            return await self._lost(message, said, e)
         speaker = Speaker(id=self._me.user_id, name="Insomnia", role=Role.OWN)
         own = [Said(ts=ts, speaker=speaker, text=answered.text) for ts in delivered.parts]
         self._router.posted(session, message, answered, own)
         self._threads.answered(message.thread, by_bot=said.speaker.role is Role.BOT)
         return Ended(outcome=Outcome.ANSWERED, first_token_at=answered.first_token_at)
+
+    async def _lost(self, message: Message, said: Said, lost: ReplyLost) -> Ended:
+        """Where the answer may stand all the same, or its thread is gone, there is nothing to say, or no place for it."""
+        if lost.unsure or lost.reason is FailReason.THREAD_GONE:
+            return Ended(outcome=Outcome.FAILED, reason=lost.reason)
+        return await self._apologise(message, said.text, lost.reason)
 
     def _honest_lines(self, section: Section, text: str) -> Sequence[str]:
         lang = self._lang(text)
@@ -105,13 +125,21 @@ class Responder:
 
     async def settle(self, to: Destination) -> None:
         session = self._sessions.peek_session(to.key)
-        if session is not None:
+        if session is None:
+            return
+        try:
             await self._router.settle(session)
+        except Exception as e:  # noqa: BLE001 - the boundary: what is done between messages must not end their lane
+            _report(e, f"between two messages of {to.key}")
 
     # -- instead of an answer ------------------------------------------------------------------------------------------
     async def _greet(self, message: Message, said: Said) -> Ended:
         words = say(Sentence.EMPTY_MENTION, self._lang(said.text))
-        await self._replies.post(message, words, outcome=Outcome.ANSWERED, trace_id=self._trace_id(), gate=None)
+        try:
+            await self._replies.post(message, words, outcome=Outcome.ANSWERED, trace_id=self._trace_id(), gate=None)
+        except ReplyLost as e:
+            return Ended(outcome=Outcome.FAILED, reason=e.reason)
+        self._threads.answered(message.thread, by_bot=said.speaker.role is Role.BOT)
         return Ended(outcome=Outcome.ANSWERED)
 
     async def _apologise(self, message: Message, text: str, reason: FailReason, *, seconds: float = 0.0) -> Ended:
@@ -142,3 +170,9 @@ class Responder:
 
     def _lang(self, text: str) -> Language:
         return language_of(text, self._language)
+
+
+def _report(error: Exception, where: str) -> None:
+    """To the operator, without a word of what was said: a message in an exception may quote it."""
+    print(f"insomnia: {type(error).__name__} {where}", file=sys.stderr)
+    traceback.print_tb(error.__traceback__, limit=-3)

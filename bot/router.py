@@ -8,6 +8,7 @@ read in again and the model asked once more; a thread is marked known only by an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -18,10 +19,11 @@ from bot.persistent_session import PersistentSession, Reply
 from bot.ports import SessionDied, StartFailed, TurnDeadline
 from bot.prompts import Prompt, compose
 from bot.quoting import new_nonce, thread_block
-from bot.session_log import Entry, EntryKind, Recalled, build_context_summary
+from bot.session_log import Recalled
 from bot.thread_routes import ThreadRoutes
 from bot.thread_sections import Section, ThreadReader
 from bot.turn_spans import PROVIDER, TurnSpans
+from bot.turn_telling import Turn, TurnTelling
 from telemetry.emit import Emit
 from telemetry.events import (
     REASON_AFTER,
@@ -29,11 +31,9 @@ from telemetry.events import (
     FailReason,
     GateDecided,
     MoneySpent,
-    Reason,
     ResetCause,
     ResetHow,
     Thread,
-    ThreadInjected,
 )
 from telemetry.names import Attr, SpanName
 
@@ -62,24 +62,6 @@ class Answered:
     first_token_at: float | None
 
 
-@dataclass(slots=True)
-class _Turn:
-    """One message on its way; the counters bound how often it may be asked."""
-
-    message: Message
-    said: Said
-    verified: Sequence[str] | None
-    override: Reason | None = None
-    section: Section | None = None
-    asked_again: bool = False
-    died: bool = False
-    hung: bool = False
-    too_long: int = 0
-    poisoned: bool = False
-    carry_on: bool = False
-    logged_in: str = ""
-
-
 def _build_thread_section(section: Section, *, nonce: str, channel: Channel, thread: Thread, tz: tzinfo) -> str:
     """The quoted block, or "" where there is nothing to show and nothing to say."""
     if not section.messages and not section.notes:
@@ -100,12 +82,13 @@ def _build_thread_section(section: Section, *, nonce: str, channel: Channel, thr
 class Router:
     def __init__(self, *, reader: ThreadReader, inbox: Inbox, threads: ThreadRoutes, emit: Emit, tz: tzinfo) -> None:
         self._reader, self._inbox, self._threads, self._emit, self._tz = reader, inbox, threads, emit, tz
+        self._telling = TurnTelling(emit)
 
     async def answer(
         self, session: PersistentSession, message: Message, said: Said, *, verified: Sequence[str] | None, reread: bool = False
     ) -> tuple[Answered, GateSummary]:
         """Raises TurnFailed. The caller posts the answer, still in the lane, and then calls `posted`."""
-        turn = _Turn(message, said, verified)
+        turn = Turn(message, said, verified)
         async with session.turn():
             if reread:
                 session.forget_thread(message.thread)
@@ -118,15 +101,18 @@ class Router:
                 session.tell_loss(ResetHow.NONE)
                 raise TurnFailed(FailReason.START_FAILED) from e
             finally:
-                self._tell_decision(session, turn)
+                self._telling.decision(turn)
             return answered, summary_of(answered.section)
 
-    async def _ask(self, session: PersistentSession, turn: _Turn, *, had_session: bool) -> Answered | None:
+    async def _ask(self, session: PersistentSession, turn: Turn, *, had_session: bool) -> Answered | None:
         """One try. None: the context was lost, or has to be renewed, and the message is to be asked once more."""
         if session.over_budget:
             await session.rotate(ResetCause.ROTATE_TOKENS)
         await session.ready()
+        epoch = session.context.epoch
         section = turn.section = await self._gate(session, turn, had_session=had_session)
+        if session.context.epoch != epoch:
+            return None  # lost while the thread was read: what was decided does not hold any more
         prompt, recalled = self._prompt(session, turn, section)
         spans = TurnSpans(self._emit, route=session.route.name, model=session.route.model)
         try:
@@ -150,10 +136,11 @@ class Router:
         return Answered(text=reply.answer.text.strip(), section=section, epoch=reply.epoch, first_token_at=spans.first_token_at)
 
     # -- before the prompt ---------------------------------------------------------------------------------------------
-    async def _gate(self, session: PersistentSession, turn: _Turn, *, had_session: bool) -> Section:
+    async def _gate(self, session: PersistentSession, turn: Turn, *, had_session: bool) -> Section:
         m, context = turn.message, session.context
         with self._emit.span(SpanName.THREAD_GATE) as span:
             row = self._threads.get_thread_route(m.thread)
+            epoch, known_threads = context.epoch, len(context)
             verdict = decide(
                 View(
                     opens_thread=m.opens_thread,
@@ -166,16 +153,24 @@ class Router:
                     held_off=self._reader.held_off(m.thread),
                 )
             )
-            section = await self._reader.section(m, verdict, context, verified=turn.verified)
+            section = await self._reader.section(m, verdict, context, verified=turn.verified, small=turn.too_long)
             verdict = section.verdict
             span.set({Attr.GATE_DECISION: verdict.decision.value, Attr.GATE_REASON: verdict.reason.value})
-            span.set({Attr.SESSION_EPOCH: context.epoch, Attr.GATE_KNOWN_THREADS: len(context)})
+            span.set({Attr.SESSION_EPOCH: epoch, Attr.GATE_KNOWN_THREADS: known_threads})
+        turn.decided = GateDecided(
+            route=m.route,
+            thread=m.thread,
+            decision=verdict.decision,
+            reason=verdict.reason,
+            epoch=epoch,
+            known_threads=known_threads,
+        )
         return section
 
-    def _prompt(self, session: PersistentSession, turn: _Turn, section: Section) -> tuple[str, list[Recalled]]:
+    def _prompt(self, session: PersistentSession, turn: Turn, section: Section) -> tuple[str, list[Recalled]]:
         m, nonce = turn.message, new_nonce()
         block = _build_thread_section(section, nonce=nonce, channel=m.channel, thread=m.thread, tz=self._tz)
-        recalled = build_context_summary(session.log_folder, without=m.thread) if session.needs_summary and not turn.too_long else []
+        recalled = session.telling.recalled(without=m.thread) if session.needs_summary else []
         prompt = compose(
             Prompt(
                 nonce=nonce,
@@ -189,29 +184,11 @@ class Router:
             )
         )
         if block:
-            self._tell_injection(session, turn, section, block)
+            self._telling.injection(session, turn, section, block)
         return prompt, recalled
 
-    def _tell_injection(self, session: PersistentSession, turn: _Turn, section: Section, block: str) -> None:
-        m = turn.message
-        if section.messages and section.injection:
-            with self._emit.span(SpanName.THREAD_INJECT):
-                self._emit(
-                    ThreadInjected(
-                        route=m.route,
-                        thread=m.thread,
-                        reason=section.verdict.reason,
-                        injection=section.injection,
-                        messages=len(section.messages),
-                        omitted=section.omitted,
-                        chars=len(block),
-                    )
-                )
-        trace, epoch = self._emit.current(), session.context.epoch
-        session.telling.log(Entry(kind=EntryKind.INJECTED, text=block, epoch=epoch, thread=m.thread, trust="external", trace=trace))
-
     # -- the turn itself -----------------------------------------------------------------------------------------------
-    async def _send(self, session: PersistentSession, turn: _Turn, prompt: str, spans: TurnSpans) -> Reply:
+    async def _send(self, session: PersistentSession, turn: Turn, prompt: str, spans: TurnSpans) -> Reply:
         links = [session.span.ref] if session.span else []
         attributes = {
             Attr.GEN_AI_OPERATION: "invoke_agent",
@@ -219,7 +196,7 @@ class Router:
             Attr.GEN_AI_PROVIDER: PROVIDER,
             Attr.GEN_AI_CONVERSATION_ID: session.session_id,
         }
-        self._log_question(session, turn)
+        self._telling.question(session, turn)
         with self._emit.span(SpanName.INVOKE_AGENT, attributes, label=session.route.name, links=links) as span:
             failed: str | None = "interrupted"
             try:
@@ -239,7 +216,7 @@ class Router:
         return reply
 
     # -- what else can come of it --------------------------------------------------------------------------------------
-    def _ask_again(self, session: PersistentSession, turn: _Turn, cause: ResetCause) -> None:
+    def _ask_again(self, session: PersistentSession, turn: Turn, cause: ResetCause) -> None:
         """The answer was made from a summary: it is not given out."""
         if turn.asked_again:
             raise TurnFailed(FailReason.COMPACTED_TWICE)
@@ -247,23 +224,23 @@ class Router:
         turn.carry_on = bool(session.route.tools)
         self._emit(AskedAgain(route=session.route.name, cause=cause))
 
-    def _once(self, turn: _Turn, what: str, error: Exception, reason: FailReason) -> None:
+    def _once(self, turn: Turn, what: str, error: Exception, reason: FailReason) -> None:
         if getattr(turn, what):
             raise TurnFailed(reason) from error
         setattr(turn, what, True)
 
-    async def _deadline(self, session: PersistentSession, turn: _Turn, error: TurnDeadline) -> None:
+    async def _deadline(self, session: PersistentSession, turn: Turn, error: TurnDeadline) -> None:
         """A turn that hung is not repeated, but one that hung in a compaction had no chance: it gets a fresh session."""
         if not session.hung_compacting:
             raise TurnFailed(FailReason.DEADLINE) from error
         self._once(turn, "hung", error, FailReason.DEADLINE)
         await session.rotate(ResetCause.ROTATE_TOKENS)
 
-    async def _refused(self, session: PersistentSession, turn: _Turn, reply: Reply) -> None:
+    async def _refused(self, session: PersistentSession, turn: Turn, reply: Reply) -> None:
         """One fresh start where the session's own past is what the model refuses; every other error is told."""
         error, status = reply.answer.error or "", reply.answer.status
-        if error == "prompt_too_long" and turn.too_long < 1:
-            turn.too_long += 1
+        if error == "prompt_too_long" and not turn.too_long:
+            turn.too_long = True
         elif status == 400 and session.unproven_resume and not turn.poisoned:
             turn.poisoned = True
         else:
@@ -271,33 +248,28 @@ class Router:
         await session.rotate(ResetCause.RESUME_FAILED)
 
     # -- after an answered turn ----------------------------------------------------------------------------------------
-    def _keep(self, session: PersistentSession, turn: _Turn, section: Section, recalled: Sequence[Recalled], reply: Reply) -> None:
+    def _keep(self, session: PersistentSession, turn: Turn, section: Section, recalled: Sequence[Recalled], reply: Reply) -> None:
         m, context, epoch = turn.message, session.context, reply.epoch
         context.note_shown(m.thread, [*section.messages, turn.said], epoch=epoch)
         for r in recalled:
             if r.whole:
                 context.note_shown(r.thread, [r.said], epoch=epoch)
         if section.complete:
-            session.mark_thread_known(m.thread, epoch=epoch)
-            self._inbox.carried(m.thread, before=m.ts, upto=section.upto)
-            if section.verdict.reads:
-                self._threads.caught_up(m.thread)
+            self._mark(session, turn, section, epoch=epoch)
+
+    def _mark(self, session: PersistentSession, turn: Turn, section: Section, *, epoch: int) -> None:
+        m = turn.message
+        if m.body.get("edited"):
+            return  # it may have become a question long after others had gone on below it: the next one reads those
+        session.mark_thread_known(m.thread, epoch=epoch)
+        self._inbox.carried(m.thread, before=m.ts, upto=section.upto)
+        if section.verdict.reads:
+            self._threads.caught_up(m.thread)
 
     def posted(self, session: PersistentSession, message: Message, answered: Answered, own: Sequence[Said]) -> None:
         """The answer stands in Slack as these messages; they need not be shown to the session that wrote them."""
         session.context.note_shown(message.thread, own, epoch=answered.epoch)
-        session.telling.last_reply = self._emit.current()
-        session.telling.log(
-            Entry(
-                kind=EntryKind.ASSISTANT,
-                text=answered.text,
-                epoch=answered.epoch,
-                thread=message.thread,
-                message_ts=own[0].ts if own else "",
-                speaker=own[0].speaker if own else None,
-                trace=self._emit.current(),
-            )
-        )
+        self._telling.answer(session, message, answered.text, own, epoch=answered.epoch)
 
     async def settle(self, session: PersistentSession) -> None:
         """Between turns, off the reply's path: what the next message would otherwise wait for."""
@@ -305,43 +277,17 @@ class Router:
             return
         async with session.turn():
             try:
-                await (session.compact() if session.route.prefer == "compaction" else session.rotate(ResetCause.ROTATE_TOKENS))
-            except (StartFailed, SessionDied, TurnDeadline):
+                if session.route.prefer == "compaction":
+                    await self._compact(session)
+                if session.over_budget:
+                    await session.rotate(ResetCause.ROTATE_TOKENS)
+            except StartFailed:
                 session.tell_loss(ResetHow.NONE)  # the next message starts it again
 
-    def _log_question(self, session: PersistentSession, turn: _Turn) -> None:
-        if turn.logged_in == session.session_id:
-            return  # asked again: it was said once
-        turn.logged_in = session.session_id
-        m, trust = turn.message, "person" if turn.said.speaker.verified else "external"
-        session.telling.log(
-            Entry(
-                kind=EntryKind.USER,
-                text=turn.said.text,
-                epoch=session.context.epoch,
-                thread=m.thread,
-                message_ts=m.ts,
-                speaker=turn.said.speaker,
-                trust=trust,
-                trace=self._emit.current(),
-            )
-        )
-
-    def _tell_decision(self, session: PersistentSession, turn: _Turn) -> None:
-        """Once for each message, however often it had to be asked: the decision that its last prompt was made from."""
-        if turn.section is None:
-            return
-        m, verdict = turn.message, turn.section.verdict
-        self._emit(
-            GateDecided(
-                route=m.route,
-                thread=m.thread,
-                decision=verdict.decision,
-                reason=verdict.reason,
-                epoch=session.context.epoch,
-                known_threads=len(session.context),
-            )
-        )
+    async def _compact(self, session: PersistentSession) -> None:
+        """Where it cannot be done, the budget stays spent, and a rotate takes its place."""
+        with suppress(SessionDied, TurnDeadline):
+            await session.compact()
 
 
 def summary_of(section: Section) -> GateSummary:

@@ -34,7 +34,8 @@ class RouteSettings:
     turn_seconds: float = 600.0
 
     def names(self, channel: Channel) -> bool:
-        return channel.id in self.channels or channel.name in self.channels
+        """By id or by name; a channel without a name (a direct message) and one that is called `*` only by id."""
+        return channel.id in self.channels or (channel.name not in ("", EVERY_PUBLIC_CHANNEL) and channel.name in self.channels)
 
     def admits(self, user: str) -> bool:
         return not self.users or user in self.users

@@ -6,22 +6,25 @@ line is one write; a torn last line, left by a crash, is closed before the next 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from bot.messages import Role, Said, Speaker
 from bot.ports import Clock
+from bot.quoting import quote_line, said_line
 from telemetry.events import Thread, TraceRef
 
 FORMAT = 1
 SUMMARY_CHARS = 6_000  # a third of what a thread may take: the summary serves all threads, the next re-read serves one
 SUMMARY_ENTRY_CHARS = 1_000
+EXTERNAL = "external"  # the trust of text by those who may not tell the bot what to do
 TAIL_BYTES = 512 * 1024  # of a log that a summary looks at; far more than SUMMARY_CHARS can hold
 
 
@@ -56,25 +59,28 @@ class SessionLog:
         self.path = folder / f"{session_id}.jsonl"
         self._route, self._session_id, self._clock = route, session_id, clock
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._seq = max((int(e.get("seq") or 0) for e in read_entries(self.path)), default=0)
+        self._seq = _last_seq(self.path)
 
     def append(self, entry: Entry) -> None:
         """One write of one line; raises OSError when the disk does."""
-        self._seq += 1
-        line = json.dumps(self._fields(entry), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        seq = self._seq + 1
+        line = json.dumps(self._fields(entry, seq), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             size = os.fstat(fd).st_size
             torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
-            os.write(fd, b"\n" + line if torn else line)
+            whole = b"\n" + line if torn else line
+            if os.write(fd, whole) < len(whole):  # a disk that fills up takes a part without a word
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
         finally:
             os.close(fd)
+        self._seq = seq
 
-    def _fields(self, e: Entry) -> dict[str, Any]:
+    def _fields(self, e: Entry, seq: int) -> dict[str, Any]:
         at = datetime.fromtimestamp(self._clock.now(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return {
             "v": FORMAT,
-            "seq": self._seq,
+            "seq": seq,
             "ts": at,
             "kind": e.kind.value,
             "route": self._route,
@@ -90,21 +96,34 @@ class SessionLog:
         }
 
 
-def read_entries(path: Path, *, tail: int = TAIL_BYTES) -> Iterator[dict[str, Any]]:
-    """The whole lines within the last `tail` bytes, oldest first. Torn or foreign lines are skipped."""
-    if not path.exists():
+def read_entries(path: Path, *, tail: int | None = TAIL_BYTES) -> Iterator[dict[str, Any]]:
+    """The whole lines within the last `tail` bytes (None: all), oldest first. Torn or foreign lines are skipped."""
+    try:
+        f = path.open("rb")
+    except FileNotFoundError:
         return
-    with path.open("rb") as f:
-        start = max(0, f.seek(0, os.SEEK_END) - tail)
+    with f:
+        size = f.seek(0, os.SEEK_END)
+        start = max(0, size - tail - 1) if tail is not None else 0  # one before: a line that begins exactly there is whole
         f.seek(start)
         lines = f.read().split(b"\n")
     for line in lines[1:] if start else lines:
         try:
             entry = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(entry, dict) and entry.get("v") == FORMAT:
             yield entry
+
+
+def _last_seq(path: Path) -> int:
+    """The tail is enough, unless one line fills it."""
+    return next((last for tail in (TAIL_BYTES, None) if (last := max(map(_seq, read_entries(path, tail=tail)), default=0))), 0)
+
+
+def _seq(entry: Mapping[str, Any]) -> int:
+    seq = entry.get("seq")
+    return seq if isinstance(seq, int) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,21 +136,25 @@ class Recalled:
 
 
 def build_context_summary(folder: Path, *, without: Thread, total: int = SUMMARY_CHARS) -> list[Recalled]:
-    """The newest turns of the route, oldest first, within `total` characters, made without a model call.
+    """The newest turns of the route, oldest first, made without a model call; as lines they take `total` characters at most.
 
     `without`: the thread being answered, which is read in whole beside it. Only what was said to the bot and by it: what
-    was injected is read again when its thread comes up.
+    was injected is read again when its thread comes up. A message that was asked in two sessions stands once.
     """
-    found: list[Recalled] = []
+    found: dict[tuple[Thread, str], Recalled] = {}
     for entry in _newest_first(folder):
         recalled = _recall(entry)
-        if recalled is None or recalled.thread == without:
+        if recalled is None or recalled.thread == without or (recalled.thread, recalled.said.ts) in found:
             continue
-        total -= len(recalled.said.text) + 80  # time, thread and speaker
+        total -= len(summary_line(recalled, UTC)) + 1
         if total < 0:
             break
-        found.append(recalled)
-    return found[::-1]
+        found[recalled.thread, recalled.said.ts] = recalled
+    return list(found.values())[::-1]
+
+
+def summary_line(recalled: Recalled, tz: tzinfo) -> str:
+    return f"{quote_line(str(recalled.thread))} {said_line(recalled.said, tz)}"
 
 
 def _newest_first(folder: Path) -> Iterator[dict[str, Any]]:
@@ -141,11 +164,15 @@ def _newest_first(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _recall(e: dict[str, Any]) -> Recalled | None:
-    thread, speaker = e.get("thread"), e.get("speaker")
-    if e.get("kind") not in (EntryKind.USER, EntryKind.ASSISTANT) or not thread or not speaker or not e.get("message_ts"):
+    if e.get("kind") not in (EntryKind.USER, EntryKind.ASSISTANT) or not e.get("message_ts"):
         return None
-    text = str(e.get("text") or "")
+    try:
+        thread, speaker, text = e["thread"], e["speaker"], str(e["text"])
+        by = Thread(str(thread["team"]), str(thread["channel"]), str(thread["ts"]))
+        verified = e.get("trust") != EXTERNAL
+        who = Speaker(id=str(speaker["id"]), name=str(speaker["name"]), role=Role(speaker["role"]), verified=verified)
+    except (KeyError, TypeError, ValueError):
+        return None  # a foreign line, or nobody's
     whole = len(text) <= SUMMARY_ENTRY_CHARS
-    who = Speaker(id=str(speaker["id"]), name=str(speaker["name"]), role=Role(speaker["role"]))
     said = Said(ts=str(e["message_ts"]), speaker=who, text=text if whole else text[:SUMMARY_ENTRY_CHARS] + " …")
-    return Recalled(Thread(str(thread["team"]), str(thread["channel"]), str(thread["ts"])), said, whole)
+    return Recalled(by, said, whole)

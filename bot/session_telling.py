@@ -1,12 +1,17 @@
-"""What one session tells of itself: facts for telemetry, entries for its session log."""
+"""What one session tells of itself: facts for telemetry, entries for its session log.
+
+What must stay true: telling never raises. It is called from the reader of the stream and after an answer was posted, where
+a full disk must neither end the session nor turn an answered message into a failed one.
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from bot.known_threads import Loss
 from bot.ports import Clock, Compacted
-from bot.session_log import Entry, EntryKind, SessionLog
+from bot.session_log import Entry, EntryKind, Recalled, SessionLog, build_context_summary
 from telemetry.emit import Emit
 from telemetry.events import (
     CompactionFailed,
@@ -15,6 +20,7 @@ from telemetry.events import (
     SessionSeen,
     SessionStarted,
     SessionState,
+    Thread,
     TraceRef,
 )
 
@@ -25,14 +31,38 @@ class SessionTelling:
     def __init__(self, *, route: str, key: str, limit_tokens: int, folder: Path, clock: Clock, emit: Emit) -> None:
         self._route, self._key, self._limit, self._folder, self._clock, self._emit = route, key, limit_tokens, folder, clock, emit
         self._log: SessionLog | None = None
+        self._log_fails = False
         self.last_reply: TraceRef | None = None
 
     def open_log(self, session_id: str) -> None:
-        self._log = SessionLog(self._folder, route=self._route, session_id=session_id, clock=self._clock)
+        try:
+            self._log = SessionLog(self._folder, route=self._route, session_id=session_id, clock=self._clock)
+        except OSError as e:
+            self._log = None
+            self._log_failed(e)
 
     def log(self, entry: Entry) -> None:
-        if self._log is not None:
+        if self._log is None:
+            return
+        try:
             self._log.append(entry)
+            self._log_fails = False
+        except OSError as e:
+            self._log_failed(e)
+
+    def recalled(self, *, without: Thread) -> list[Recalled]:
+        """What the session before this one is remembered by; nothing where its log cannot be read."""
+        try:
+            return build_context_summary(self._folder, without=without)
+        except OSError as e:
+            self._log_failed(e)
+            return []
+
+    def _log_failed(self, error: OSError) -> None:
+        """Said once for each time it begins to fail."""
+        if not self._log_fails:
+            print(f"insomnia: the session log in {self._folder} cannot be used ({error.strerror}); the bot goes on", file=sys.stderr)
+        self._log_fails = True
 
     def started(self, *, session_id: str, how: ResetHow, account: str, seconds: float) -> None:
         self._emit(SessionStarted(route=self._route, key=self._key, session_id=session_id, how=how, account=account, seconds=seconds))

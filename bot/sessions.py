@@ -25,7 +25,7 @@ class Sessions:
     def doubt_delivery(self) -> None:
         """The socket was down: what was said meanwhile may never arrive as an event."""
         for session in self._sessions.values():
-            session.context.doubt_delivery()
+            session.context.doubt_delivery(at=f"{self._parts.clock.now():.6f}")
 
     async def close_all(self) -> None:
         await asyncio.gather(*(session.close() for session in self._sessions.values()), return_exceptions=True)

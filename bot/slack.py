@@ -6,7 +6,10 @@ printed: bodies hold what people wrote.
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
 import json
+import logging
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,16 +25,22 @@ from telemetry.emit import Emit
 from telemetry.events import SlackCalled, SlackOutcome
 
 PUBLIC_API = "https://slack.com/api/"
-CALL_SECONDS = 20
+CALL_SECONDS = 20.0
 RATE_LIMITED = frozenset({"ratelimited", "rate_limited"})
 PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
+UNKNOWN_USER = frozenset({"user_not_found", "user_not_visible"})  # and it stays so
 NAMES_KEPT = 10_000
+LOGGER = logging.getLogger("insomnia.slack")  # Slack's libraries print whole bodies at DEBUG
+LOGGER.setLevel(logging.WARNING)
 LEARNED_PAGES = 20  # of 200 channels: at one page a second or so, more would hold up the start
 
 
 def is_loopback(url: str) -> bool:
     host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class SlackWeb:
@@ -39,7 +48,9 @@ class SlackWeb:
 
     def __init__(self, token: str, *, api_url: str, session: aiohttp.ClientSession, clock: Clock, emit: Emit) -> None:
         # No retries by the library: its own repeats a post whose answer was lost, and then the post stands there twice.
-        self.client = AsyncWebClient(token=token, base_url=api_url or PUBLIC_API, session=session, timeout=CALL_SECONDS, retry_handlers=[])
+        self.client = AsyncWebClient(token=token, base_url=api_url or PUBLIC_API, session=session, retry_handlers=[], logger=LOGGER)
+        if is_loopback(self.client.base_url):
+            self.client.proxy = None  # the library took it from the environment, and knows no NO_PROXY
         self._clock, self._emit = clock, emit
         self._names: dict[str, str] = {}
         self._channels: dict[str, Channel] = {}
@@ -47,6 +58,8 @@ class SlackWeb:
     async def start(self) -> Me:
         """Raises SlackError: `invalid_auth` and the like, before Bolt would lose a first event over it."""
         told = await self._call("auth.test")
+        if not told.get("bot_id"):  # a person's token: what the bot posts would be that person's
+            raise SlackError("auth.test", "not_allowed_token_type")
         return Me(user_id=str(told.get("user_id") or ""), bot_id=str(told.get("bot_id") or ""))
 
     async def check_app_token(self, token: str) -> None:
@@ -84,7 +97,7 @@ class SlackWeb:
         if metadata is not None:
             args["metadata"] = json.dumps(metadata, ensure_ascii=False)
         told = await self._call("chat.postMessage", **args)
-        return Posted(ts=str(told["ts"]), thread_ts=(told.get("message") or {}).get("thread_ts"))
+        return Posted(ts=str(told.get("ts") or ""), thread_ts=(told.get("message") or {}).get("thread_ts"))
 
     async def delete(self, channel: str, ts: str) -> None:
         await self._call("chat.delete", channel=channel, ts=ts)
@@ -96,8 +109,10 @@ class SlackWeb:
         if user not in self._names:
             try:
                 told = (await self._call("users.info", user=user)).get("user") or {}
-            except SlackError:
-                return user  # not kept: the next one asks again
+            except SlackError as e:
+                if e.code not in UNKNOWN_USER:
+                    return user  # not kept: the next one asks again
+                told = {}
             profile = told.get("profile") or {}
             names = (profile.get("display_name"), profile.get("real_name"), told.get("real_name"), told.get("name"), user)
             if len(self._names) >= NAMES_KEPT:
@@ -116,7 +131,8 @@ class SlackWeb:
         began, outcome = self._clock.monotonic(), SlackOutcome.ERROR
         try:
             headers = {"Authorization": f"Bearer {app_token}"} if app_token else None
-            response = await self.client.api_call(method, data=args, headers=headers)
+            async with asyncio.timeout(CALL_SECONDS):  # the library's own does not hold for a session that it is given
+                response = await self.client.api_call(method, data=args, headers=headers)
             outcome = SlackOutcome.OK
             return response.data if isinstance(response.data, dict) else {}
         except SlackApiError as e:
@@ -128,18 +144,20 @@ class SlackWeb:
             raise SlackError(method, "timeout") from None
         except aiohttp.ClientConnectorError as e:
             raise SlackError(method, "connection_refused") from e  # never sent: safe to repeat
-        except (aiohttp.ClientError, SlackClientError, OSError, ValueError) as e:
+        except (aiohttp.ClientError, OSError) as e:
             raise SlackError(method, "connection") from e
+        except (SlackClientError, ValueError, AttributeError):  # the last one: the library, over an answer that is plain text
+            raise SlackError(method, "invalid_response") from None
         finally:
             self._emit(SlackCalled(method=method, outcome=outcome, seconds=self._clock.monotonic() - began))
 
 
 def _error(method: str, e: SlackApiError) -> SlackError:
     response: Any = e.response
-    status = int(getattr(response, "status_code", 0) or 0)
+    status = int(getattr(response, "status_code", None) or getattr(response, "status", None) or 0)
     body = response.data if isinstance(getattr(response, "data", None), dict) else {}
     headers = {k.lower(): v for k, v in dict(getattr(response, "headers", None) or {}).items()}
-    code = str(body.get("error") or (f"http_{status}" if status else "unknown_error"))
+    code = str(body.get("error") or ("invalid_response" if status in (0, 200) else f"http_{status}"))
     if status == 429:
         code = "ratelimited"
     elif status >= 500:

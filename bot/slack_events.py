@@ -1,13 +1,14 @@
 """Slack's event payloads as values: posted, edited, deleted, or ignored with a reason. Pure; nothing here ever raises.
 
-The accept-list of subtypes stands here, and nowhere else. Of a message only the keys that its text can be made from are
-kept, so that what is stored stays small.
+The accept-list of subtypes stands here, and nowhere else. Ids and times are strings of the shape that Slack gives them, or
+the event is malformed; of a message only the keys that its text can be made from are kept, to a bounded depth, so that what
+is stored stays small and can be walked.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +18,23 @@ from telemetry.events import DropReason, Thread
 ACCEPTED_SUBTYPES = frozenset({None, "", "file_share", "thread_broadcast", "bot_message", "me_message"})
 KEPT_KEYS = frozenset(
     ("type", "subtype", "ts", "thread_ts", "user", "bot_id", "app_id", "username", "bot_profile", "text", "blocks", "attachments")
-) | frozenset(("files", "edited", "streaming_state"))
+) | frozenset(("files", "edited", "streaming_state", "event_ts"))
 MENTION_WINDOW_SECONDS = 300  # an edit may still address the bot this long after the message was written
+KEPT_DEPTH = 30  # lists and objects inside each other: a shared message with rich text in a table needs half of it
+TOMBSTONE = "tombstone"
 _MENTION = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^>]*)?>")
+_GROUP = re.compile(r"<!(?:subteam\^|here|channel|everyone)")
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_TS = re.compile(r"[0-9]{1,16}\.[0-9]{1,16}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posted:
-    """`channel_type` is "" where the event does not tell (app_mention). `edited`: the event is about an edited text."""
+    """`channel_type` is "" where the event does not tell (app_mention). `edited`: the event is about an edited text.
+
+    `named`: Slack itself says that the message mentions the bot.
+    """
 
     thread: Thread
     ts: str
@@ -33,6 +43,7 @@ class Posted:
     channel_type: str
     body: Mapping[str, Any]
     edited: bool
+    named: bool = False
 
     def mentions(self, user: str) -> bool:
         return user in mentioned(self.body)
@@ -64,29 +75,45 @@ class Ignored:
 SlackEvent = Posted | Edited | Deleted | Ignored
 
 
+# -- whom a message calls ----------------------------------------------------------------------------------------------
 def mentioned(body: Mapping[str, Any]) -> frozenset[str]:
     """User ids that the message's text or blocks mention."""
-    text = body.get("text")
-    found = set(_MENTION.findall(text)) if isinstance(text, str) else set()
-    return frozenset(found | _users_in(body.get("blocks")))
+    by_text = {user for text in _texts(body) for user in _MENTION.findall(text)}
+    elements = (o.get("user_id") for o in _objects(body.get("blocks")) if o.get("type") == "user")
+    return frozenset(by_text | {user for user in elements if isinstance(user, str)})
 
 
-def _users_in(node: object) -> set[str]:
-    if isinstance(node, Mapping):
-        here = {str(node["user_id"])} if node.get("type") == "user" and node.get("user_id") else set()
-        text = node.get("text")
-        if node.get("type") == "mrkdwn" and isinstance(text, str):
-            here |= set(_MENTION.findall(text))
-        return here.union(*(_users_in(v) for v in node.values()))
-    return set().union(*(_users_in(v) for v in node)) if isinstance(node, list) else set()
+def calls_somebody(body: Mapping[str, Any]) -> bool:
+    """It mentions a person, a group, or everyone here."""
+    elements = any(o.get("type") in ("usergroup", "broadcast") for o in _objects(body.get("blocks")))
+    return elements or bool(mentioned(body)) or any(_GROUP.search(text) for text in _texts(body))
 
 
+def _texts(body: Mapping[str, Any]) -> Iterator[str]:
+    """The texts in which `<@U1>` is a mention; in a rich text element it is only what somebody typed."""
+    written = [body.get("text")] + [o.get("text") for o in _objects(body.get("blocks")) if o.get("type") in ("mrkdwn", "markdown")]
+    return (text for text in written if isinstance(text, str))
+
+
+def _objects(node: object) -> Iterator[Mapping[str, Any]]:
+    """Every object in it, however deep."""
+    waiting = [node]
+    while waiting:
+        match waiting.pop():
+            case Mapping() as found:
+                yield found
+                waiting.extend(found.values())
+            case list() as entries:
+                waiting.extend(entries)
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
 def read_event(body: Mapping[str, Any], me: Me) -> SlackEvent:
     """`body` is the whole callback (`team_id`, `event`)."""
-    event = body.get("event")
-    if not isinstance(event, Mapping) or event.get("type") not in ("message", "app_mention"):
+    event = _object(_object(body).get("event"))
+    if event.get("type") not in ("message", "app_mention"):
         return Ignored(reason=DropReason.IGNORED_EVENT)
-    team, channel = str(body.get("team_id") or ""), str(event.get("channel") or "")
+    team, channel = _id(body.get("team_id")), _id(event.get("channel"))
     if not team or not channel:
         return Ignored(reason=DropReason.MALFORMED, channel=channel)
     match event.get("subtype"):
@@ -94,75 +121,111 @@ def read_event(body: Mapping[str, Any], me: Me) -> SlackEvent:
             return _changed(team, channel, event, me)
         case "message_deleted":
             return _deleted(team, channel, event, me)
-        case subtype if subtype in ACCEPTED_SUBTYPES:
-            return _posted(team, channel, event, me, edited=bool(event.get("edited")))
         case _:
-            return Ignored(reason=DropReason.IGNORED_EVENT, channel=channel, ts=str(event.get("ts") or ""))
+            return _posted(team, channel, event, me, edited=bool(event.get("edited")))
 
 
-def _posted(team: str, channel: str, m: Mapping[str, Any], me: Me, *, edited: bool, channel_type: str = "") -> Posted | Ignored:
-    ts, user, bot_id = str(m.get("ts") or ""), str(m.get("user") or ""), str(m.get("bot_id") or "")
-    if not _is_ts(ts) or not (user or bot_id):
+def _posted(team: str, channel: str, m: Mapping[str, Any], me: Me, *, edited: bool) -> Posted | Ignored:
+    ts, user, bot_id = _ts(m.get("ts")), _id(m.get("user")), _id(m.get("bot_id"))
+    if not _is_accepted(m):
+        return Ignored(reason=DropReason.IGNORED_EVENT, channel=channel, ts=ts)
+    if not ts or not (user or bot_id):
         return Ignored(reason=DropReason.MALFORMED, channel=channel, ts=ts)
     if _is_own(m, me):
         return Ignored(reason=DropReason.OWN_MESSAGE, channel=channel, ts=ts)
-    root = str(m.get("thread_ts") or ts)
     return Posted(
-        thread=Thread(team, channel, root if _is_ts(root) else ts),
+        thread=Thread(team, channel, _ts(m.get("thread_ts")) or ts),
         ts=ts,
         user=user or bot_id,
         bot_id=bot_id,
-        channel_type=channel_type or str(m.get("channel_type") or ""),
-        body={k: v for k, v in m.items() if k in KEPT_KEYS},
+        channel_type=_id(m.get("channel_type")),
+        body=_kept(m),
         edited=edited,
+        named=m.get("type") == "app_mention",
     )
 
 
 def _changed(team: str, channel: str, event: Mapping[str, Any], me: Me) -> SlackEvent:
-    now, before = event.get("message"), event.get("previous_message")
-    if not isinstance(now, Mapping):
+    now, before = _object(event.get("message")), _object(event.get("previous_message"))
+    if not now:
         return Ignored(reason=DropReason.MALFORMED, channel=channel)
-    before = before if isinstance(before, Mapping) else {}
-    if now.get("subtype") == "tombstone":
-        return _gone(team, channel, {**now, "user": before.get("user")}, me)
-    posted = _posted(team, channel, now, me, edited=True, channel_type=str(event.get("channel_type") or ""))
-    if isinstance(posted, Ignored):
+    if now.get("subtype") == TOMBSTONE:
+        return _gone(team, channel, {**now, "user": before.get("user"), "bot_id": before.get("bot_id")}, was=before, me=me)
+    at = _ts(event.get("ts")) or _ts(event.get("event_ts"))
+    streamed = before.get("streaming_state") == "in_progress"  # its last piece: only now is it a message
+    whole = {**now, "channel_type": event.get("channel_type"), "event_ts": at}
+    if not streamed and not now.get("edited"):
+        whole["edited"] = {"ts": at}
+    posted = _posted(team, channel, whole, me, edited=not streamed)
+    if isinstance(posted, Ignored) or streamed:
         return posted
     if _words(now, me) == _words(before, me) and mentioned(now) == mentioned(before):
         return Ignored(reason=DropReason.IGNORED_EVENT, channel=channel, ts=posted.ts)  # an unfurl, a reply count
-    return Edited(posted=posted, before=before, late=is_late(posted, str(event.get("ts") or "")))
+    return Edited(posted=posted, before=_kept(before), late=is_late(posted, at))
 
 
 def _deleted(team: str, channel: str, event: Mapping[str, Any], me: Me) -> SlackEvent:
-    before = event.get("previous_message")
-    return _gone(team, channel, {**(before if isinstance(before, Mapping) else {}), "ts": event.get("deleted_ts")}, me)
+    before = _object(event.get("previous_message"))
+    return _gone(team, channel, {**before, "ts": event.get("deleted_ts")}, was=before, me=me)
 
 
-def _gone(team: str, channel: str, m: Mapping[str, Any], me: Me) -> Deleted | Ignored:
-    ts = str(m.get("ts") or "")
-    if not _is_ts(ts):
+def _gone(team: str, channel: str, m: Mapping[str, Any], *, was: Mapping[str, Any], me: Me) -> Deleted | Ignored:
+    ts = _ts(m.get("ts"))
+    if not ts:
         return Ignored(reason=DropReason.MALFORMED, channel=channel)
     if _is_own(m, me):
         return Ignored(reason=DropReason.OWN_MESSAGE, channel=channel, ts=ts)
-    return Deleted(thread=Thread(team, channel, str(m.get("thread_ts") or ts)), ts=ts, user=str(m.get("user") or ""))
+    if was.get("subtype") == TOMBSTONE:  # it was gone already; Slack only keeps its books
+        return Ignored(reason=DropReason.IGNORED_EVENT, channel=channel, ts=ts)
+    return Deleted(thread=Thread(team, channel, _ts(m.get("thread_ts")) or ts), ts=ts, user=_id(m.get("user")))
 
 
 def is_late(posted: Posted, event_ts: str) -> bool:
     """Whether the edit came too late to address the bot; an edit that tells no time of its own is in time."""
-    edited = posted.body.get("edited")
-    at = str(edited.get("ts") or "") if isinstance(edited, Mapping) else ""
-    at = at if _is_ts(at) else event_ts
-    return _is_ts(at) and float(at) - float(posted.ts) > MENTION_WINDOW_SECONDS
+    at = _ts(_object(posted.body.get("edited")).get("ts")) or _ts(event_ts)
+    return bool(at) and float(at) - float(posted.ts) > MENTION_WINDOW_SECONDS
+
+
+# -- parts of a payload ------------------------------------------------------------------------------------------------
+def _is_accepted(m: Mapping[str, Any]) -> bool:
+    """A kind of message that people read, and whole: one that is still being written comes again when it is done."""
+    subtype = m.get("subtype")
+    known = subtype is None or (isinstance(subtype, str) and subtype in ACCEPTED_SUBTYPES)
+    return known and m.get("streaming_state") != "in_progress"
 
 
 def _is_own(m: Mapping[str, Any], me: Me) -> bool:
-    return (bool(m.get("user")) and m.get("user") == me.user_id) or (bool(m.get("bot_id")) and m.get("bot_id") == me.bot_id)
+    return (bool(me.user_id) and m.get("user") == me.user_id) or (bool(me.bot_id) and m.get("bot_id") == me.bot_id)
 
 
 def _words(m: Mapping[str, Any], me: Me) -> str:
     return plain_text(m, bot_user_id=me.user_id, names={})
 
 
-def _is_ts(ts: str) -> bool:
-    seconds, dot, micros = ts.partition(".")
-    return bool(dot) and seconds.isdigit() and micros.isdigit()
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _id(value: object) -> str:
+    return value if isinstance(value, str) and _ID.fullmatch(value) else ""
+
+
+def _ts(value: object) -> str:
+    return value if isinstance(value, str) and _TS.fullmatch(value) else ""
+
+
+def _kept(m: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _copy(value, KEPT_DEPTH) for key, value in m.items() if key in KEPT_KEYS}
+
+
+def _copy(value: object, depth: int) -> Any:
+    """What of a JSON value can be stored and read back: no end of depth, no half characters."""
+    match value:
+        case str():
+            return _SURROGATE.sub("\ufffd", value)
+        case Mapping():
+            return {_SURROGATE.sub("\ufffd", str(k)): _copy(v, depth - 1) for k, v in value.items()} if depth else {}
+        case list():
+            return [_copy(entry, depth - 1) for entry in value] if depth else []
+        case _:
+            return value if value is None or isinstance(value, bool | int | float) else None

@@ -1,32 +1,41 @@
-"""Events in over Socket Mode: Bolt, with the inbox row written in a middleware, before the acknowledgement.
+"""Events in over Socket Mode: Bolt, with the inbox row written in its first middleware, before the acknowledgement.
 
-What must stay true: every subscribed event has a listener, or Slack delivers it again and again; a listener does nothing,
-for it runs after the acknowledgement; an exception in the middleware leaves the event unacknowledged, so it comes again.
+What must stay true: an event is acknowledged once `take` has returned, and not before; an exception in it leaves the event
+unacknowledged, so it comes again; events are taken in the order in which they came. Nothing of Bolt runs after that
+middleware: its authorization asks Slack first, so events would pass each other, and one that came while Slack refused to
+answer would be acknowledged and lost; an event without a listener it would not acknowledge at all.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-import logging
-import re
-from collections.abc import Awaitable, Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import aiohttp
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
-from slack_bolt.async_app import AsyncApp
+from slack_bolt.app.async_app import AsyncApp
+from slack_bolt.response import BoltResponse
+from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.ports import Clock
+from bot.slack import LOGGER
 from telemetry.emit import Emit
 from telemetry.events import SlackReconnected
 
-PING_SECONDS = 5  # a dead socket is noticed after four of them
+PING_SECONDS = 5  # a socket that does not answer for half as long is given up, and replaced within another five seconds
+ADDRESS_SECONDS = 20.0  # an address opens one socket, once, and soon expires
 REFRESH_SECONDS = 60.0  # Slack announces a refresh and delivers again what nobody acknowledged meanwhile
 
 
 class SocketMode:
-    """`take` gets each event callback and returns once it is on disk; `gap` is told when events may have been missed."""
+    """`take` gets each event callback and returns once it is on disk; `gap` is told when events may have been missed.
+
+    `connections` is how many sockets this app has, as Slack said in its last greeting: each event goes to one of them.
+    """
 
     def __init__(
         self,
@@ -41,56 +50,99 @@ class SocketMode:
         self._take, self._gap, self._clock, self._emit = take, gap, clock, emit
         self._announced: float | None = None
         self._last_frame = clock.monotonic()
-        self._greeted = False
-        self._handler = AsyncSocketModeHandler(self._app(client), app_token, ping_interval=PING_SECONDS)
-        self._handler.client.on_message_listeners.append(self._on_frame)
+        self._closing = False
+        self.connections = 0
+        app = AsyncApp(client=client, logger=LOGGER, request_verification_enabled=False, before_authorize=self._store_first)
+        self._client = _Client(app_token, logger=LOGGER, web_client=client, ping_interval=PING_SECONDS)
+        self._client.proxy = client.proxy  # the library reads the environment once more, and knows no loopback
+        self._client.on_message_listeners.append(self._on_frame)
+        self._handler = _Handler(app, self._client)
 
-    def _app(self, client: AsyncWebClient) -> AsyncApp:
-        logger = logging.getLogger("insomnia.slack")
-        logger.setLevel(logging.WARNING)  # at DEBUG the SDK prints whole messages
-        app = AsyncApp(client=client, logger=logger, request_verification_enabled=False)
-        app.middleware(self._store_first)
-        for event in ("message", "app_mention", re.compile(".*")):  # the commonest first: each listener before it costs time
-            app.event(event)(_acknowledged)
-        return app
+    async def _store_first(self, body: dict[str, Any]) -> BoltResponse:
+        if self._closing:
+            return BoltResponse(status=503)  # not acknowledged: Slack delivers it to whoever comes next
+        if body.get("type") == "event_callback":
+            self._take(body)
+        return BoltResponse(status=200)
 
-    async def _store_first(self, body: dict[str, Any], next: Callable[[], Awaitable[None]]) -> None:
-        self._take(body)
-        await next()
-
+    # -- connections ---------------------------------------------------------------------------------------------------
     async def _on_frame(self, frame: aiohttp.WSMessage) -> None:
-        now, kind = self._clock.monotonic(), _frame_type(frame)
-        if kind == "disconnect":
+        """Of frames with text; the library keeps pings and pongs to itself."""
+        told, now = _told(frame), self._clock.monotonic()
+        if told.get("type") == "disconnect":
             self._announced = now
-        elif kind == "hello":
-            self._hello(now)
+        elif told.get("type") == "hello":
+            self._hello(told.get("num_connections"), now)
         self._last_frame = now
 
-    def _hello(self, now: float) -> None:
+    def _hello(self, connections: object, now: float) -> None:
         """A second greeting means a new socket. Nothing is missed over one that Slack announced and that came quickly."""
-        if self._greeted:
-            planned = self._announced is not None and now - self._announced < REFRESH_SECONDS
-            self._emit(SlackReconnected(reason="disconnect" if planned else "closed", down_seconds=now - self._last_frame))
+        planned = self._announced is not None and now - self._announced < REFRESH_SECONDS
+        if self.connections:
+            reason = "disconnect" if planned else self._client.lost_by
+            self._emit(SlackReconnected(reason=reason, down_seconds=self._silent_seconds(now)))
             if not planned:
                 self._gap()
-        self._greeted, self._announced = True, None
+        self._announced = None
+        self.connections = connections if isinstance(connections, int) and connections > 0 else 1
+        if self.connections > 1 and not planned:  # while it refreshes, Slack counts the old one too
+            print(
+                f"insomnia: Slack counts {self.connections} connections of this app and divides the events among them. "
+                "Stop the other bot that has these tokens; if this one was only restarted, it passes.",
+                file=sys.stderr,
+            )
+
+    def _silent_seconds(self, now: float) -> float:
+        """Since the last sign of life of the socket before: a frame, or the answer to a ping."""
+        answered = self._client.last_answered
+        since_answer = float("inf") if answered is None else self._clock.now() - answered
+        return max(0.0, min(now - self._last_frame, since_answer))
 
     async def connect(self) -> None:
         await self._handler.connect_async()  # type: ignore[no-untyped-call]
 
     async def close(self) -> None:
         """No event is taken from now on."""
+        self._closing = True
         await self._handler.close_async()  # type: ignore[no-untyped-call]
 
 
-async def _acknowledged() -> None:
-    """The middleware did the work; without a listener Bolt answers 404, and Slack delivers again."""
+class _Client(SocketModeClient):
+    """Slack's own, but for one thing: where an address does not open, it would try that same address for ever.
+
+    `lost_by` = `closed` | `stale`; `last_answered`: seconds since the epoch. Both are of the socket before this one.
+    """
+
+    lost_by = "closed"
+    last_answered: float | None = None
+
+    async def connect(self) -> None:
+        silent = self.current_session is not None and isinstance(self.current_session.exception(), aiohttp.ServerTimeoutError)
+        self.lost_by = "stale" if self.stale or silent else "closed"
+        self.last_answered = self.last_ping_pong_time
+        while not self.closed:
+            try:
+                async with asyncio.timeout(ADDRESS_SECONDS):
+                    await super().connect()  # type: ignore[no-untyped-call]
+                    return
+            except TimeoutError:
+                self.wss_uri = None  # so it asks for a new one
 
 
-def _frame_type(frame: aiohttp.WSMessage) -> str:
+class _Handler(AsyncSocketModeHandler):
+    """Without the client that it would make for itself."""
+
+    def __init__(self, app: AsyncApp, client: SocketModeClient) -> None:
+        self.app, self.app_token, self.client = app, client.app_token, client
+        client.socket_mode_request_listeners.append(self.handle)  # type: ignore[arg-type]
+
+
+def _told(frame: aiohttp.WSMessage) -> Mapping[str, Any]:
+    """What Slack says of the connection; {} for an event, which is parsed elsewhere, once."""
     if frame.type is not aiohttp.WSMsgType.TEXT or '"envelope_id"' in frame.data:
-        return ""  # an event: Bolt parses it, once is enough
+        return {}
     try:
-        return str(json.loads(frame.data).get("type") or "")
+        told = json.loads(frame.data)
     except ValueError:
-        return ""
+        return {}
+    return told if isinstance(told, dict) else {}

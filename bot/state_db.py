@@ -1,6 +1,7 @@
-"""`state.db`: the one SQLite file of the bot. It opens it, checks its version, and makes the tables; adapters own the rows.
+"""`state.db`: the one SQLite file of the bot. It opens it, checks that it is ours, and makes the tables; adapters own the rows.
 
 WAL and synchronous=FULL, because an event is acknowledged to Slack on the word of this file. One connection, one thread.
+What cannot be read is left as it is: whoever started the bot is told what to do with it.
 """
 
 from __future__ import annotations
@@ -10,25 +11,41 @@ import sqlite3
 from pathlib import Path
 
 VERSION = 1
+BUSY_SECONDS = 5.0  # somebody who looks into the file holds it for moments
+# `age` (of a message's text) is Slack's time of its last edit, "" for an unedited one, "~" once it is deleted: newer is greater.
 SCHEMA = """
 CREATE TABLE messages (
   id INTEGER PRIMARY KEY, team TEXT NOT NULL, channel TEXT NOT NULL, ts TEXT NOT NULL, thread_ts TEXT NOT NULL, user TEXT NOT NULL,
-  channel_type TEXT NOT NULL, body TEXT NOT NULL, state TEXT NOT NULL, route TEXT NOT NULL DEFAULT '', key TEXT NOT NULL DEFAULT '',
-  trace_id TEXT NOT NULL, span_id TEXT NOT NULL, attempt INTEGER NOT NULL DEFAULT 1, accepted_at REAL NOT NULL, ended_at REAL,
-  outcome TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '', UNIQUE (team, channel, ts));
+  channel_type TEXT NOT NULL, body TEXT NOT NULL, age TEXT NOT NULL, state TEXT NOT NULL, route TEXT NOT NULL DEFAULT '',
+  key TEXT NOT NULL DEFAULT '', trace_id TEXT NOT NULL, span_id TEXT NOT NULL, attempt INTEGER NOT NULL DEFAULT 1,
+  accepted_at REAL NOT NULL, ended_at REAL, outcome TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '',
+  UNIQUE (team, channel, ts));
 CREATE INDEX messages_open ON messages (state) WHERE state != 'ended';
+CREATE INDEX messages_ended ON messages (ended_at) WHERE state = 'ended';
 CREATE TABLE threads (
   team TEXT NOT NULL, channel TEXT NOT NULL, ts TEXT NOT NULL, route TEXT NOT NULL DEFAULT '', key TEXT NOT NULL DEFAULT '',
-  boot TEXT NOT NULL, answered INTEGER NOT NULL DEFAULT 0, overflowed INTEGER NOT NULL DEFAULT 0, bot_streak INTEGER NOT NULL DEFAULT 0,
+  boot TEXT NOT NULL, answered INTEGER NOT NULL DEFAULT 0, bot_streak INTEGER NOT NULL DEFAULT 0,
+  overflowed INTEGER NOT NULL DEFAULT 0, lost_ts TEXT NOT NULL DEFAULT '', lost_seq INTEGER NOT NULL DEFAULT 0,
   created_at REAL NOT NULL, PRIMARY KEY (team, channel, ts)) WITHOUT ROWID;
 CREATE TABLE said (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, team TEXT NOT NULL, channel TEXT NOT NULL, thread_ts TEXT NOT NULL, ts TEXT NOT NULL,
-  change TEXT NOT NULL, body TEXT NOT NULL, at REAL NOT NULL);
+  change TEXT NOT NULL, body TEXT NOT NULL, age TEXT NOT NULL, carried INTEGER NOT NULL DEFAULT 0, at REAL NOT NULL,
+  UNIQUE (team, channel, ts));
 CREATE INDEX said_thread ON said (team, channel, thread_ts, ts);
+CREATE INDEX said_at ON said (carried, at);
 CREATE TABLE sessions (key TEXT PRIMARY KEY, route TEXT NOT NULL, session_id TEXT NOT NULL, account TEXT NOT NULL, updated_at REAL NOT NULL)
   WITHOUT ROWID;
 CREATE TABLE told (what TEXT PRIMARY KEY) WITHOUT ROWID;
 """
+_HELD = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_DENIED = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM})
+END_THE_OTHER = "Another process holds it: end that one first."
+MAKE_WRITABLE = "See that the file and its folder belong to you and can be written, and that the disk has room."
+MOVE_AWAY = (
+    "Move it away, with its -wal and -shm files, to begin anew: threads are then read again from Slack;"
+    " only messages that still wait for an answer in it stay unanswered."
+)
+UPGRADE = "Upgrade insomnia-bot."
 
 
 class StateUnreadable(Exception):
@@ -40,29 +57,70 @@ class StateUnreadable(Exception):
 
 
 def open_state(path: Path) -> sqlite3.Connection:
-    """Opens or makes the file (0600). Raises StateUnreadable for a damaged or newer one."""
-    fresh = not path.exists()
+    """Opens or makes the file (0600). Raises StateUnreadable for one that is damaged, foreign, newer, or not ours to use."""
     try:
-        db = sqlite3.connect(path, isolation_level=None)
-        db.row_factory = sqlite3.Row
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000"):
-            db.execute(f"PRAGMA {pragma}")
-        version = int(db.execute("PRAGMA user_version").fetchone()[0])
-        if version == 0:
-            _create(db)
-        elif not fresh and db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-            raise sqlite3.DatabaseError("its pages do not fit together")
+        _make_private(path)
+        db = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
+    except OSError as e:
+        raise StateUnreadable(path, f"it cannot be opened ({e.strerror})", MAKE_WRITABLE) from e
     except sqlite3.Error as e:
-        remedy = "Move it away to begin anew: threads are then read again from Slack, and nothing said there is lost."
-        raise StateUnreadable(path, f"this is no readable state ({e})", remedy) from e
-    if version > VERSION:
+        raise _unusable(path, e) from e
+    try:
+        _prepare(db, path)
+    except sqlite3.Error as e:
         db.close()
-        raise StateUnreadable(
-            path, f"it was written by a newer version (format {version}, this one knows {VERSION})", "Upgrade insomnia-bot."
-        )
-    os.chmod(path, 0o600)
+        raise _unusable(path, e) from e
+    except StateUnreadable:
+        db.close()
+        raise
     return db
 
 
-def _create(db: sqlite3.Connection) -> None:
-    db.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
+def _make_private(path: Path) -> None:
+    """Before SQLite opens it: the files beside it take over its mode."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        # By its name: to close a descriptor of ours would drop the locks that SQLite holds on the same file.
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+
+
+def _prepare(db: sqlite3.Connection, path: Path) -> None:
+    db.row_factory = sqlite3.Row
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if version > VERSION:
+        raise StateUnreadable(path, f"it was written by a newer version (format {version}, this one knows {VERSION})", UPGRADE)
+    tables = _tables(db)
+    if tables and (tables != _our_tables() or version != VERSION):
+        raise StateUnreadable(path, "its tables are not those of this version", MOVE_AWAY)
+    if tables and (found := str(db.execute("PRAGMA quick_check(1)").fetchone()[0])) != "ok":
+        raise StateUnreadable(path, f"it is damaged ({found})", MOVE_AWAY)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA synchronous=FULL")
+    if not tables:  # new, or its maker was killed before it could make them
+        db.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
+
+
+def _tables(db: sqlite3.Connection) -> set[str]:
+    """The statements that made them; SQLite's own tables (of AUTOINCREMENT, ANALYZE) do not count."""
+    made = db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite~_%' ESCAPE '~'")
+    return {str(row[0]) for row in made}
+
+
+def _our_tables() -> set[str]:
+    db = sqlite3.connect(":memory:")
+    try:
+        db.executescript(SCHEMA)
+        return _tables(db)
+    finally:
+        db.close()
+
+
+def _unusable(path: Path, e: sqlite3.Error) -> StateUnreadable:
+    code = getattr(e, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    if code in _HELD:
+        return StateUnreadable(path, f"it cannot be opened now ({e})", END_THE_OTHER)
+    if code in _DENIED:
+        return StateUnreadable(path, f"it cannot be used ({e})", MAKE_WRITABLE)
+    return StateUnreadable(path, f"it is damaged, or no state of this bot ({e})", MOVE_AWAY)

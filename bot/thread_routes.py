@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from bot.ports import Clock
 from telemetry.events import Thread
 
-MAX_BOT_STREAK = 5  # answers to bots in a row in one thread; two bots would otherwise talk for ever
+MAX_BOT_STREAK = 5  # messages of bots in a row in one thread that are taken; two bots would otherwise talk for ever
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadRoute:
-    """`carried`: it was there before this process began. `overflowed`: what others said was too much to keep."""
+    """`carried`: it was there before this process began. `overflowed`: what others said was too much, or too old, to keep.
+
+    `bot_streak`: messages of bots that were accepted since a person last got an answer.
+    """
 
     route: str
     key: str
@@ -60,14 +63,20 @@ class ThreadRoutes:
             self._db.execute("DELETE FROM threads WHERE team=? AND channel=? AND ts=?", _key(thread))
             self._db.execute("DELETE FROM said WHERE team=? AND channel=? AND thread_ts=?", _key(thread))
 
+    def count_bot(self, thread: Thread) -> None:
+        """A bot's message was accepted: counted now, not when it is answered, so that a burst, or failures, end as well."""
+        self._db.execute("UPDATE threads SET bot_streak=bot_streak+1 WHERE team=? AND channel=? AND ts=?", _key(thread))
+
     def answered(self, thread: Thread, *, by_bot: bool) -> None:
+        """`by_bot`: who was answered. A person's answer ends the streak."""
         self._db.execute(
-            "UPDATE threads SET answered=1, bot_streak=CASE WHEN ? THEN bot_streak+1 ELSE 0 END WHERE team=? AND channel=? AND ts=?",
+            "UPDATE threads SET answered=1, bot_streak=CASE WHEN ? THEN bot_streak ELSE 0 END WHERE team=? AND channel=? AND ts=?",
             (by_bot, *_key(thread)),
         )
 
     def caught_up(self, thread: Thread) -> None:
-        self._db.execute("UPDATE threads SET overflowed=0 WHERE team=? AND channel=? AND ts=?", _key(thread))
+        """It was read to the end. What was lost after that reading began, or lay behind its end, still has to be read."""
+        self._db.execute("UPDATE threads SET overflowed=0 WHERE team=? AND channel=? AND ts=? AND lost_ts=''", _key(thread))
 
     # -- resume ids ----------------------------------------------------------------------------------------------------
     def session_id(self, key: str) -> str:

@@ -2,13 +2,13 @@
 
 What must stay true: a section is `complete` only if the thread was read to its end (or is held, with all that was said
 since); only then may the thread be marked known. Nothing that this context life was shown goes in twice. Slack is read
-again after an incomplete read only when its wait is over; until then the last reading serves.
+again after an incomplete read only when its wait is over; until then the last reading serves, with what the inbox heard.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bot.gate import Verdict
@@ -18,13 +18,16 @@ from bot.messages import Change, Message, Said
 from bot.ports import Clock, SlackPort
 from bot.quoting import MAX_MESSAGE_CHARS
 from bot.slack_text import Me, author_of, mentioned_users, said_of
-from bot.thread_history import HistoryUnreadable, ThreadHistory, Trimmed, fetch_thread_history, unread_note
+from bot.thread_history import HistoryUnreadable, ThreadHistory, fetch_thread_history, trim, unread_note
 from telemetry.emit import Emit
 from telemetry.events import Decision, Injection, Reason, RefetchOutcome, Thread, ThreadRefetched
 from telemetry.names import Attr, SpanName
 
 LEAST_WAIT_SECONDS = 60.0  # between two readings of a thread of which Slack gave only a part
 HELD_READINGS = 100  # of incomplete threads; older ones are read again
+# For a model that found the whole prompt too long: the root and the newest few, a third of what a section takes at most.
+SMALL_MESSAGES = 8
+SMALL_MESSAGE_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +55,10 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
+    """`history` is None where Slack gave nothing at all, and asked to wait."""
+
     until: float
-    history: ThreadHistory
+    history: ThreadHistory | None
     why: Reason
 
 
@@ -76,19 +81,26 @@ class ThreadReader:
         allowed = None if verified is None else frozenset(verified)
         return said_of(body, me=self._me, names=names, verified=lambda u: allowed is None or u in allowed, change=change)
 
-    async def section(self, message: Message, verdict: Verdict, context: KnownThreads, *, verified: Iterable[str] | None) -> Section:
+    async def section(
+        self, message: Message, verdict: Verdict, context: KnownThreads, *, verified: Iterable[str] | None, small: bool = False
+    ) -> Section:
+        """`small`: the model found the whole prompt too long."""
         if verdict.reads:
-            return await self._read(message, verdict, context, verified)
-        if verdict.decision is Decision.REFETCH_FAILED:
-            held = self._held[message.thread]
-            return self._of_history(held.history, message, verdict, context, upto=0, deletions=())
+            section = await self._read(message, verdict, context, verified)
+        elif verdict.decision is Decision.REFETCH_FAILED:
+            section = await self._held_off(message, verdict, context, verified)
+        else:
+            section = await self._since(message, verdict, context, verified)
+        return _smaller(section, message.thread) if small else section
+
+    # -- what others said since ----------------------------------------------------------------------------------------
+    async def _since(self, message: Message, verdict: Verdict, context: KnownThreads, verified: Iterable[str] | None) -> Section:
         upto = self._inbox.newest_seq()
         delta = await self._delta(message, context, verified)
         if not delta and verdict.decision is Decision.KNOWN:
             verdict = Verdict(Decision.KNOWN, Reason.HELD)
         return Section(verdict=verdict, messages=delta, injection=Injection.DELTA if delta else None, upto=upto)
 
-    # -- what others said since ----------------------------------------------------------------------------------------
     async def _delta(self, message: Message, context: KnownThreads, verified: Iterable[str] | None) -> tuple[Said, ...]:
         newest: dict[str, Heard] = {h.ts: h for h in self._inbox.heard(message.thread, before=message.ts)}
         lines = [await self._line(newest[ts], message.thread, context, verified) for ts in sorted(newest)]
@@ -105,42 +117,52 @@ class ThreadReader:
     # -- reading -------------------------------------------------------------------------------------------------------
     async def _read(self, message: Message, verdict: Verdict, context: KnownThreads, verified: Iterable[str] | None) -> Section:
         upto = self._inbox.newest_seq()
-        try:
-            history = await self._fetch(message, verified)
-        except HistoryUnreadable as e:
-            since = await self._delta(message, context, verified)
-            failed = Verdict(Decision.REFETCH_FAILED, e.reason)
-            injection = Injection.DELTA if since else None
-            return Section(verdict=failed, messages=since, injection=injection, notes=(unread_note(e.reason),), complete=False)
+        history = await self._fetch(message, verified)
+        if isinstance(history, HistoryUnreadable):
+            self._hold_unread(message.thread, history)
+            return _unread(history.reason, await self._delta(message, context, verified))
         self._hold(message.thread, history)
-        deletions = [s for s in await self._delta(message, context, verified) if s.change is Change.DELETED]
-        return self._of_history(history, message, verdict, context, upto=upto, deletions=deletions)
+        since = await self._delta(message, context, verified)
+        return self._of_history(history, message, verdict, context, upto=upto, since=since)
 
-    async def _fetch(self, message: Message, verified: Iterable[str] | None) -> ThreadHistory:
-        allowed = None if verified is None else frozenset(verified)
-        began, thread = self._clock.monotonic(), message.thread
+    async def _held_off(self, message: Message, verdict: Verdict, context: KnownThreads, verified: Iterable[str] | None) -> Section:
+        thread, history = message.thread, self._held[message.thread].history
+        since = await self._delta(message, context, verified)
+        if history is None:
+            return _unread(verdict.reason, since)
+        still = tuple(said for said in history.messages if not self._inbox.was_deleted(thread, said.ts))
+        history = replace(history, messages=still, read=history.read - len(history.messages) + len(still))
+        return self._of_history(history, message, verdict, context, upto=0, since=since)
+
+    async def _fetch(self, message: Message, verified: Iterable[str] | None) -> ThreadHistory | HistoryUnreadable:
+        """The error is given back, not raised: on its way through the span it would replace the reason by its class."""
+        began = self._clock.monotonic()
         with self._emit.span(SpanName.THREAD_REFETCH, {Attr.GEN_AI_OPERATION: "retrieval"}) as span:
             try:
-                history = await fetch_thread_history(
-                    self._slack,
-                    thread.channel,
-                    thread.ts,
-                    bot_user_id=self._me.user_id,
-                    user_resolver=self._slack.user_name,
-                    before=message.ts,
-                    me=self._me,
-                    verified=lambda u: allowed is None or u in allowed,
-                    clock=self._clock,
-                )
+                history = await self._history(message, verified)
             except HistoryUnreadable as e:
                 span.fail(e.reason.value)
                 self._tell(message, RefetchOutcome.FAILED, began, waited=e.asked_to_wait)
-                raise
+                return e
             chars = sum(len(s.text) for s in history.messages)
             span.set({Attr.REFETCH_CHARS: chars, Attr.REFETCH_TRUNCATED: history.incomplete})
             outcome = RefetchOutcome.INCOMPLETE if history.incomplete else RefetchOutcome.COMPLETE
             self._tell(message, outcome, began, pages=history.pages, messages=history.read, waited=history.asked_to_wait)
         return history
+
+    async def _history(self, message: Message, verified: Iterable[str] | None) -> ThreadHistory:
+        allowed = None if verified is None else frozenset(verified)
+        return await fetch_thread_history(
+            self._slack,
+            message.thread.channel,
+            message.thread.ts,
+            bot_user_id=self._me.user_id,
+            user_resolver=self._slack.user_name,
+            before=message.ts,
+            me=self._me,
+            verified=lambda u: allowed is None or u in allowed,
+            clock=self._clock,
+        )
 
     def _tell(self, message: Message, outcome: RefetchOutcome, began: float, *, pages: int = 0, messages: int = 0, waited: float) -> None:
         self._emit(
@@ -158,29 +180,39 @@ class ThreadReader:
     def _hold(self, thread: Thread, history: ThreadHistory) -> None:
         self._held.pop(thread, None)
         if history.incomplete:
-            wait = max(LEAST_WAIT_SECONDS, history.retry_after)
-            self._held[thread] = _Held(self._clock.monotonic() + wait, history, history.why or Reason.SLACK_ERROR)
-            while len(self._held) > HELD_READINGS:
-                del self._held[next(iter(self._held))]
+            self._keep(thread, history, history.why or Reason.SLACK_ERROR, history.retry_after)
+
+    def _hold_unread(self, thread: Thread, error: HistoryUnreadable) -> None:
+        """Only where Slack asked to wait: whatever else is wrong, a person may just have mended it."""
+        self._held.pop(thread, None)
+        if error.reason is Reason.RATE_LIMITED:
+            self._keep(thread, None, error.reason, error.retry_after)
+
+    def _keep(self, thread: Thread, history: ThreadHistory | None, why: Reason, retry_after: float) -> None:
+        self._held[thread] = _Held(self._clock.monotonic() + max(LEAST_WAIT_SECONDS, retry_after), history, why)
+        while len(self._held) > HELD_READINGS:
+            del self._held[next(iter(self._held))]
 
     def _of_history(
-        self, history: ThreadHistory, message: Message, verdict: Verdict, context: KnownThreads, *, upto: int, deletions: Iterable[Said]
+        self, history: ThreadHistory, message: Message, verdict: Verdict, context: KnownThreads, *, upto: int, since: Iterable[Said]
     ) -> Section:
+        """What is new in the reading, and of what the inbox heard that which the reading cannot hold: all that was deleted,
+        and, where its end is missing, all that was said."""
         thread = message.thread
-        whole = history.trimmed()
-        new: Trimmed = whole.without(lambda said: self._is_held(said, thread, context))
-        messages = tuple(_changed(said, thread, context) for said in new.kept)
-        messages = tuple(sorted((*messages, *deletions), key=lambda s: s.ts)) if deletions else messages
+        new = {said.ts: _changed(said, thread, context) for said in history.messages if not self._is_held(said, thread, context)}
+        already = len(history.messages) - len(new)
+        new |= {said.ts: said for said in since if history.incomplete or said.change is Change.DELETED}
         catching_up = verdict.reason is Reason.DELIVERY_GAP
-        already = len(whole.kept) - len(new.kept)
+        let_go = 0 if catching_up else history.omitted  # most of them the session was shown before the gap
+        whole = trim([new[ts] for ts in sorted(new)], total=len(new) + let_go, root_ts=thread.ts)
         return Section(
             verdict=verdict,
-            messages=messages,
-            injection=(Injection.CATCH_UP if catching_up else Injection.FULL) if messages else None,
-            omitted=0 if catching_up else new.omitted,
-            gap_after=None if catching_up else new.gap_after,
-            cap=new.cap,
-            notes=(*history.notes(), *((_shown_note(already),) if already and messages else ())),
+            messages=whole.kept,
+            injection=(Injection.CATCH_UP if catching_up else Injection.FULL) if whole.kept else None,
+            omitted=whole.omitted,
+            gap_after=whole.gap_after,
+            cap=whole.cap,
+            notes=(*history.notes(), *((_shown_note(already),) if already and whole.kept else ())),
             complete=not history.incomplete,
             upto=upto,
             incomplete=history.why if history.incomplete else None,
@@ -192,6 +224,25 @@ class ThreadReader:
         """The bot's own words are held by their ts alone: nobody else changes them."""
         own = said.speaker.id == self._me.user_id
         return context.holds_message(thread, said.ts) if own else context.was_shown(thread, said)
+
+
+def _unread(reason: Reason, since: tuple[Said, ...]) -> Section:
+    return Section(
+        verdict=Verdict(Decision.REFETCH_FAILED, reason),
+        messages=since,
+        injection=Injection.DELTA if since else None,
+        notes=(unread_note(reason),),
+        complete=False,
+    )
+
+
+def _smaller(section: Section, thread: Thread) -> Section:
+    root = section.messages[:1] if section.messages and section.messages[0].ts == thread.ts else ()
+    rest = section.messages[len(root) :]
+    kept = (*root, *rest[-SMALL_MESSAGES:])
+    omitted = section.omitted + len(section.messages) - len(kept)
+    gap_after = len(root) if omitted else None
+    return replace(section, messages=kept, omitted=omitted, gap_after=gap_after, cap=min(section.cap, SMALL_MESSAGE_CHARS))
 
 
 def _changed(said: Said, thread: Thread, context: KnownThreads) -> Said:

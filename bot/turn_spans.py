@@ -31,7 +31,7 @@ class TurnSpans:
             case CallEnded():
                 self._end(event)
             case ApiRetry():
-                self._failed(event.error)
+                self._retried(event)
             case ToolStarted():
                 attributes: dict[Attr, AttrValue] = {Attr.GEN_AI_OPERATION: "execute_tool", Attr.GEN_AI_TOOL_CALL_ID: event.id}
                 self._tools[event.id] = self._emit.begin(
@@ -43,7 +43,9 @@ class TurnSpans:
                 pass
 
     def _start(self, at: float) -> None:
-        self._failed("superseded")
+        if self._chat is not None:  # announced before a compaction, and made only now
+            self._chat_began = at
+            return
         attributes: dict[Attr, AttrValue] = {
             Attr.GEN_AI_OPERATION: "chat",
             Attr.GEN_AI_PROVIDER: PROVIDER,
@@ -93,6 +95,13 @@ class TurnSpans:
                 error=error,
             )
         )
+
+    def _retried(self, retry: ApiRetry) -> None:
+        """What follows is announced as a call of its own."""
+        if self._chat is not None:
+            with self._emit.within(self._chat):
+                self._called(self._model, Usage(), max(0.0, retry.at - self._chat_began), error=retry.error)
+        self._failed(retry.error)
 
     def _failed(self, error: str) -> None:
         chat, self._chat = self._chat, None

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from telemetry.memory_events import MemoryFact
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Thread:
@@ -277,6 +279,7 @@ class SessionSeen:
     known_threads: int
     context_tokens: int
     limit_tokens: int
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,6 +325,13 @@ class SlackCalled:
     method: str
     outcome: SlackOutcome
     seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlackConnection:
+    """The socket greeted (`up`), or was closed or lost."""
+
+    up: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -374,8 +384,10 @@ Fact = (
     | ReplyEnded
     | MessageDropped
     | SlackCalled
+    | SlackConnection
     | SlackReconnected
     | SlackEventSeen
     | ModelCalled
     | MoneySpent
+    | MemoryFact
 )

@@ -21,7 +21,19 @@ from telemetry.events import (
     SessionState,
     SlackOutcome,
 )
-from telemetry.names import DECISION_REASONS, Attr
+from telemetry.memory_events import (
+    Disposition,
+    MemoryReason,
+    MemoryStatus,
+    MemoryTrigger,
+    MemoryWorker,
+    OperationStatus,
+    RecordKind,
+    RecordOp,
+    UsageOp,
+    UsageStatus,
+)
+from telemetry.names import DECISION_REASONS, Attr, Stream
 
 OTHER = "other"
 NONE = "none"
@@ -64,6 +76,7 @@ class Metric:
     description: str
     labels: tuple[Label, ...] = ()
     buckets: tuple[float, ...] = ()
+    observed: bool = False  # a counter whose owner keeps the sum; it is asked for it at each export
 
     @property
     def otlp_name(self) -> str:
@@ -133,6 +146,11 @@ def _gauge(name: str, unit: str, description: str, *labels: Label) -> Metric:
 
 def _seconds(name: str, description: str, *labels: Label) -> Metric:
     return Metric(name=name, kind=Kind.HISTOGRAM, unit="s", description=description, labels=labels, buckets=SECONDS)
+
+
+def _audit(name: str, description: str) -> Metric:
+    stream = Label(key="stream", values=tuple(Stream))
+    return Metric(name=name, kind=Kind.COUNTER, unit="{line}", description=description, labels=(stream,), observed=True)
 
 
 GATE_DECISIONS = _counter(
@@ -216,6 +234,47 @@ OPERATION_DURATION = Metric(
     buckets=GEN_AI_SECONDS,
 )
 COST = _counter("insomnia.cost", "USD", "What turns cost, as the CLI reports it.", ROUTE, MODEL)
+_RUN = (
+    Label(key="worker", values=tuple(MemoryWorker)),
+    Label(key="trigger", values=tuple(MemoryTrigger)),
+    Label(key="status", values=tuple(status for status in MemoryStatus if status is not MemoryStatus.STARTED)),
+    Label(key="reason", values=tuple(MemoryReason)),
+)
+KIND = Label(key="kind", values=(*RecordKind, NONE))
+MEMORY_RUNS = _counter(
+    "insomnia.memory.runs", "{run}", "Runs of the memory workers, each once, at its end; checks that did not fire too.", *_RUN
+)
+MEMORY_RUN_DURATION = _seconds("insomnia.memory.run.duration", "One run of a memory worker.", *_RUN)
+MEMORY_OPERATIONS = _counter(
+    "insomnia.memory.operations",
+    "{operation}",
+    "What the tools did to records, or refused to; a run's changes count when it commits.",
+    KIND,
+    Label(key="op", values=tuple(RecordOp)),
+    Label(key="status", values=(OperationStatus.APPLIED, OperationStatus.REJECTED)),
+)
+MEMORY_DISPOSITIONS = _counter(
+    "insomnia.memory.dispositions",
+    "{candidate}",
+    "What became of staged candidates in runs that completed.",
+    Label(key="disposition", values=tuple(Disposition)),
+)
+MEMORY_LINT_FAILURES = _counter(
+    "insomnia.memory.lint_failures", "{failure}", "Rules that refused an operation.", Label(key="rule", source=Source.FIRST_SEEN)
+)
+MEMORY_UNAUDITED = _counter("insomnia.memory.unaudited_changes", "{change}", "Records that were changed outside of the tools.", KIND)
+MEMORY_USAGE = _counter(
+    "insomnia.memory.usage",
+    "{call}",
+    "Explicit reads and queries; `kind` is none where all kinds were searched.",
+    Label(key="op", values=tuple(UsageOp)),
+    KIND,
+    Label(key="status", values=tuple(UsageStatus)),
+)
+AUDIT_LINES = _audit("insomnia.audit.lines", "Lines written to the log files of this machine.")
+AUDIT_DROPPED = _audit("insomnia.audit.dropped", "Lines that could not be written to them; a `log_gap` line follows once they can.")
+AUDIT_REPAIRED = _audit("insomnia.audit.repaired", "Lines found broken off in them, and closed.")
+AUDIT = (AUDIT_LINES, AUDIT_DROPPED, AUDIT_REPAIRED)
 SINK_FAILURES = _counter("insomnia.telemetry.failures", "{failure}", "Facts and spans that telemetry itself could not record.")
 
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

@@ -14,8 +14,9 @@ from opentelemetry import metrics as otel
 
 from telemetry import metric_names as names
 from telemetry.events import DropReason, FailReason, LaneDepth, Outcome, ResetCause, SessionSeen, SessionState, SlackOutcome
+from telemetry.memory_events import REASONS, TRIGGERS, Disposition, OperationStatus, RecordKind, RecordOp, UsageOp, UsageStatus
 from telemetry.metric_names import Kind, Label, Metric, Source
-from telemetry.names import DECISION_REASONS
+from telemetry.names import DECISION_REASONS, Stream
 
 _COMPACTIONS = (ResetCause.COMPACTION_AUTO, ResetCause.COMPACTION_MANUAL, ResetCause.COMPACTION_INFERRED, ResetCause.CLEARED)
 
@@ -75,7 +76,9 @@ class Metrics:
 
     def _create(self, meter: otel.Meter, metric: Metric) -> None:
         unit, description = metric.unit, metric.description
-        if metric.kind is Kind.COUNTER:
+        if metric.observed:
+            meter.create_observable_counter(metric.name, [self._reader(metric)], unit, description)
+        elif metric.kind is Kind.COUNTER:
             self._counters[metric.name] = meter.create_counter(metric.name, unit, description)
         elif metric.kind is Kind.HISTOGRAM:
             self._histograms[metric.name] = meter.create_histogram(
@@ -103,6 +106,7 @@ class Latest:
         self._sessions: dict[tuple[str, str], SessionSeen] = {}
         self._lanes: dict[tuple[str, str], LaneDepth] = {}
         self._last_event = monotonic()
+        self.lines: Callable[[Metric, Stream], int] = lambda metric, stream: 0  # of the log files; their writer keeps the sums
 
     def session(self, fact: SessionSeen) -> None:
         with self._lock:
@@ -137,6 +141,8 @@ class Latest:
             return self._by_route(((lane.route, lane.depth) for lane in lanes), sum)
         if metric is names.SLACK_LAST_EVENT_AGE:
             return [({}, self._monotonic() - self._last_event)]
+        if metric in names.AUDIT:
+            return [({"stream": stream}, self.lines(metric, stream)) for stream in Stream]
         raise KeyError(f"nobody reads the gauge {metric.name}")
 
     def _by_route(self, pairs: Iterable[tuple[str, int]], fold: Callable[[list[int]], int]) -> list[tuple[Labels, float]]:
@@ -182,3 +188,27 @@ def _legal_without_route() -> Iterator[tuple[Metric, Labels]]:
     for reason in names.RECONNECT_REASONS:
         yield names.SLACK_RECONNECTS, {"reason": reason}
     yield names.SINK_FAILURES, {}
+    yield from _legal_of_runs()
+    yield from _legal_of_records()
+
+
+def _legal_of_runs() -> Iterator[tuple[Metric, Labels]]:
+    for worker, reasons_of in REASONS.items():
+        for trigger in TRIGGERS[worker]:
+            for status, reasons in reasons_of.items():
+                for reason in reasons:
+                    yield names.MEMORY_RUNS, {"worker": worker, "trigger": trigger, "status": status, "reason": reason}
+    for disposition in Disposition:
+        yield names.MEMORY_DISPOSITIONS, {"disposition": disposition}
+
+
+def _legal_of_records() -> Iterator[tuple[Metric, Labels]]:
+    for kind in RecordKind:
+        yield names.MEMORY_UNAUDITED, {"kind": kind}
+        for op in RecordOp:
+            for status in (OperationStatus.APPLIED, OperationStatus.REJECTED):
+                yield names.MEMORY_OPERATIONS, {"kind": kind, "op": op, "status": status}
+    for use in UsageOp:
+        for what in (*RecordKind, names.NONE) if use is UsageOp.QUERY else RecordKind:
+            for outcome in UsageStatus:
+                yield names.MEMORY_USAGE, {"op": use, "kind": what, "status": outcome}

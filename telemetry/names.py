@@ -34,6 +34,7 @@ class SpanName(StrEnum):
     CHAT = "chat", "one model call; label: the model"
     EXECUTE_TOOL = "execute_tool", "one tool use; label: the tool"
     SLACK_REPLY = "slack.reply", "the answer is posted"
+    MEMORY_RUN = "memory.run", "one run of a memory worker, a root linked to the reply that triggered it; label: the worker"
 
 
 class Attr(StrEnum):
@@ -78,6 +79,7 @@ class Attr(StrEnum):
     SLACK_METHOD = "insomnia.slack.method", "Web API method"
     SLACK_OUTCOME = "insomnia.slack.outcome", "ok, error, rate_limited, timeout"
     SLACK_RECONNECT_REASON = "insomnia.slack.reconnect.reason", "disconnect, closed, stale"
+    SLACK_CONNECTED = "insomnia.slack.connected", "true: the socket is up"
     SLACK_DOWN = "insomnia.slack.down_s", "how long no event could arrive", "s"
     ROUTE = "insomnia.route", "the route's configured name"
     SESSION_KEY = "insomnia.session.key", "which session of the route"
@@ -117,9 +119,23 @@ class Attr(StrEnum):
     COST_USD = "insomnia.cost.usd", "as the CLI reports it", "USD"
     TOOL_LATE = "insomnia.tool.late", "true: the tool ended after its turn"
     REPLY_CHUNKS = "insomnia.reply.chunks", "messages the answer was cut into", "{message}"
+    REPLY_TS = "insomnia.reply.ts", "ts of the messages that the answer became, in order"
     REPLY_METHOD = "insomnia.reply.method", "how the answer was posted"
     REPLY_MISPLACED = "insomnia.reply.misplaced", "true: Slack put the answer outside of its thread"
     REPLY_FALLBACK = "insomnia.reply.fallback", "true: posted in a plainer way than meant"
+    MEMORY_RUN_ID = "insomnia.memory.run_id", "which run of a memory worker"
+    MEMORY_WORKER = "insomnia.memory.worker", "memory_extract, memory_consolidation"
+    MEMORY_TRIGGER = "insomnia.memory.trigger", "what asked for the run"
+    MEMORY_STATUS = "insomnia.memory.status", "completed, skipped, failed, cancelled; a run whose span ended without it was cancelled"
+    MEMORY_REASON = "insomnia.memory.reason", "why the run ended so"
+    MEMORY_LIMIT = "insomnia.memory.limit_s", "a run that takes longer is given up", "s"
+    MEMORY_STAGED = "insomnia.memory.staged", "candidates that an extract run staged", "{candidate}"
+    MEMORY_WRITTEN = "insomnia.memory.ops.write", "records created", "{record}"
+    MEMORY_EDITED = "insomnia.memory.ops.edit", "records changed", "{record}"
+    MEMORY_TRIMMED = "insomnia.memory.ops.trim", "records only shortened", "{record}"
+    MEMORY_MERGED = "insomnia.memory.ops.merge", "merges", "{merge}"
+    MEMORY_DROPPED = "insomnia.memory.ops.drop", "records removed without successor", "{record}"
+    MEMORY_DELETED = "insomnia.memory.ops.delete", "files removed by anything", "{file}"
 
 
 class Stream(StrEnum):
@@ -151,8 +167,11 @@ class Event(StrEnum):
     COMPACTION_FAILED = "compaction_failed", "the CLI could not compact; nothing was lost"
     REPLY = "reply", "an accepted message got its end"
     MESSAGE_DROPPED = "message_dropped", "an event was acknowledged and is not answered"
+    SLACK_CONNECTION = "slack_connection", "the socket came up or went down"
     SLACK_RECONNECTED = "slack_reconnected", "the socket is up again"
     ERROR = "error", "a call to Slack or to the model failed"
+    LOG_GAP = "log_gap", "lines could not be written and are lost; this one tells how many (in the stream that lost them)"
+    LOG_REPAIRED = "log_repaired", "a line that had broken off was closed; the lines after it are whole (in the stream it stands in)"
     WORKER_LIFECYCLE = "worker_lifecycle", "a memory run started or ended", Stream.MEMORY
     RECORD_OPERATION = "record_operation", "a record was written, changed, removed, or was not allowed to be", Stream.MEMORY
     STORE_COMMIT = "store_commit", "the changes of a memory run were applied", Stream.MEMORY

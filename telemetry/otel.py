@@ -7,18 +7,20 @@ A log record's body opens with its event name, since some log stores lose `event
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
 from opentelemetry import trace
 from opentelemetry._logs import Logger, SeverityNumber
 from opentelemetry.context import Context
+from opentelemetry.util.types import AnyValue
 
-from telemetry import events, metric_names
+from telemetry import events, memory_events, metric_names
 from telemetry.emit import AttrValue
 from telemetry.events import DropReason, Fact, Outcome, RefetchOutcome, SlackOutcome, Thread
 from telemetry.metrics import Metrics
 from telemetry.names import INJECTED, Attr, Event, SpanName
+from telemetry.otel_memory import MemorySinks
 from telemetry.spans import Spans, plain, to_link
 from telemetry.troubles import Troubles
 
@@ -29,19 +31,31 @@ _ORDINARY_DROPS = frozenset({DropReason.NOT_ADDRESSED, DropReason.OWN_MESSAGE, D
 
 
 class OtelEmit(Spans):
-    """Implements `emit.Emit`. `now` in nanoseconds since the epoch."""
+    """Implements `emit.Emit`. `now` in nanoseconds since the epoch. `listeners` hear each fact after its sinks."""
 
     def __init__(
-        self, tracer: trace.Tracer, logger: Logger, metrics: Metrics, troubles: Troubles, *, now: Callable[[], int] = time.time_ns
+        self,
+        tracer: trace.Tracer,
+        logger: Logger,
+        metrics: Metrics,
+        troubles: Troubles,
+        *,
+        now: Callable[[], int] = time.time_ns,
+        listeners: Sequence[Callable[[Fact], None]] = (),
     ) -> None:
         super().__init__(tracer, troubles)
         self._logger = logger
         self._metrics = metrics
         self._now = now
+        self._listeners = listeners
+        self._memory = MemorySinks(metrics, record=self._record)
 
     def __call__(self, fact: Fact) -> None:
         with self._troubles.caught(f"fact {type(fact).__name__}"):
             self._sink(fact)
+        for listener in self._listeners:
+            with self._troubles.caught("fact listener"):
+                listener(fact)
 
     def _sink(self, fact: Fact) -> None:
         match fact:
@@ -73,6 +87,9 @@ class OtelEmit(Spans):
                 self._message_dropped(fact)
             case events.SlackCalled():
                 self._slack_called(fact)
+            case events.SlackConnection():
+                severity = SeverityNumber.INFO if fact.up else SeverityNumber.WARN
+                self._log(Event.SLACK_CONNECTION, {Attr.SLACK_CONNECTED: fact.up}, "up" if fact.up else "down", severity)
             case events.SlackReconnected():
                 self._metrics.add(metric_names.SLACK_RECONNECTS, {"reason": fact.reason})
                 about = {Attr.SLACK_RECONNECT_REASON: fact.reason, Attr.SLACK_DOWN: fact.down_seconds}
@@ -84,6 +101,16 @@ class OtelEmit(Spans):
             case events.MoneySpent():
                 labels = {"route": fact.route, metric_names.MODEL.key: fact.model}
                 self._metrics.add(metric_names.COST, labels, fact.usd)
+            case (
+                memory_events.MemoryRunStarted()
+                | memory_events.MemoryRunEnded()
+                | memory_events.MemoryRunNotDue()
+                | memory_events.RecordOperation()
+                | memory_events.StoreCommitted()
+                | memory_events.StoreDiscarded()
+                | memory_events.RecordUsed()
+            ):
+                self._memory.sink(fact)
             case _:
                 assert_never(fact)
 
@@ -237,6 +264,11 @@ class OtelEmit(Spans):
     def _log(
         self, event: Event, about: About, what: str, severity: SeverityNumber = SeverityNumber.INFO, *, context: Context | None = None
     ) -> None:
+        self._record(event, plain(about), what, severity, context=context)
+
+    def _record(
+        self, event: Event, fields: Mapping[str, AnyValue], what: str, severity: SeverityNumber, *, context: Context | None = None
+    ) -> None:
         now = self._now()
         self._logger.emit(
             timestamp=now,
@@ -245,7 +277,7 @@ class OtelEmit(Spans):
             severity_number=severity,
             severity_text=severity.name,
             body=f"{event.value}: {what}",
-            attributes=plain(about),
+            attributes=fields,
             event_name=event.value,
         )
 

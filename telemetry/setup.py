@@ -27,6 +27,9 @@ from opentelemetry.sdk.trace.sampling import AlwaysRecordSampler
 
 from telemetry import otlp
 from telemetry.emit import Emit
+from telemetry.events import Fact
+from telemetry.jsonl import JsonlExporter
+from telemetry.local_fields import WithoutLocalFields
 from telemetry.metric_names import SINK_FAILURES
 from telemetry.metrics import Metrics
 from telemetry.names import Attr
@@ -64,6 +67,7 @@ class TelemetrySettings:
     span_processors: Sequence[SpanProcessor] = ()  # local sinks; they also get spans that no sampler took
     log_exporters: Sequence[LogRecordExporter] = ()  # local sinks, written synchronously: a batch is lost on SIGTERM
     metric_readers: Sequence[MetricReader] = ()  # give them CARDINALITY_LIMITS
+    listeners: Sequence[Callable[[Fact], None]] = ()  # hear every fact, in its context, after its sinks
 
 
 @contextmanager
@@ -76,6 +80,9 @@ def telemetry(settings: TelemetrySettings) -> Iterator[Emit]:
         providers = _Providers.build(settings, targets, troubles)
         metrics = Metrics(providers.meters.get_meter(SCOPE, settings.version), routes=settings.routes, accounts=settings.accounts)
         troubles.on_failure = lambda: metrics.add(SINK_FAILURES, {})
+        for exporter in settings.log_exporters:
+            if isinstance(exporter, JsonlExporter):
+                metrics.latest.lines = exporter.sum_of
         tracer = providers.tracers.get_tracer(SCOPE, settings.version)
         logger = providers.loggers.get_logger(SCOPE, settings.version)
     with troubles.caught("priming"):
@@ -83,7 +90,7 @@ def telemetry(settings: TelemetrySettings) -> Iterator[Emit]:
     if "metrics" in targets:
         _in_background(providers.meters.force_flush, name="telemetry-first-export", troubles=troubles)
     try:
-        yield OtelEmit(tracer, logger, metrics, troubles)
+        yield OtelEmit(tracer, logger, metrics, troubles, listeners=settings.listeners)
     finally:
         providers.close(settings.exit_seconds, troubles)
 
@@ -112,7 +119,8 @@ class _Providers:
                 tracers.add_span_processor(BatchSpanProcessor(otlp.span_exporter(target, meters), meter_provider=meters))
         if target := targets.get("logs"):
             with troubles.caught("OTLP logs"):
-                loggers.add_log_record_processor(BatchLogRecordProcessor(otlp.log_exporter(target, meters), meter_provider=meters))
+                batch = BatchLogRecordProcessor(otlp.log_exporter(target, meters), meter_provider=meters)
+                loggers.add_log_record_processor(WithoutLocalFields(batch))
         return cls(tracers=tracers, meters=meters, loggers=loggers)
 
     def close(self, seconds: float, troubles: Troubles) -> None:

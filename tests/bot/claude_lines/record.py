@@ -56,8 +56,12 @@ class Recorder:
         async with asyncio.timeout(SECONDS):
             async for raw in self._process.stdout:
                 self.lines.append(json.loads(raw))
-                if kind in (self.lines[-1].get("type"), self.lines[-1].get("subtype")):
+                if kind in _kinds(self.lines[-1]):
                     return
+
+
+def _kinds(line: Line) -> set[str]:
+    return {str(line.get("type")), str(line.get("subtype")), str(line.get("event", {}).get("type"))}
 
 
 async def three_turns(cli: Recorder) -> None:
@@ -157,6 +161,14 @@ async def interrupted(cli: Recorder) -> None:
     await cli.turn("and now?")
 
 
+async def interrupted_after_words(cli: Recorder) -> None:
+    cli.model.script.slow(5)
+    await cli.say("hello")
+    await cli.until("content_block_delta")
+    await cli.interrupt()
+    await cli.until("result")
+
+
 async def resume_unknown(cli: Recorder) -> None:
     await cli.until("result")
 
@@ -167,7 +179,7 @@ SCENARIOS: dict[str, Scenario] = {
     for scenario in (
         *(three_turns, compaction_before_a_turn, compaction_in_a_tool_loop, compaction_after_too_long, compaction_manual),
         *(compaction_failed, compaction_manual_failed, cleared, tool_use, api_errors, usage_limit, too_long_on_the_only_exchange),
-        *(retried, dropped, not_streamed, interrupted, resume_unknown),
+        *(retried, dropped, not_streamed, interrupted, interrupted_after_words, resume_unknown),
     )
 }
 
@@ -199,16 +211,24 @@ async def recorder(folder: Path, *, resume: bool) -> AsyncIterator[Recorder]:
 
 
 # -- scrubbing ---------------------------------------------------------------------------------------------------------
-UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+NUMBERED = {  # each found one is replaced by its number in the file
+    re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"): "00000000-0000-4000-8000-{:012x}",
+    re.compile(r"msg_[0-9a-f]{24}"): "msg_{}",
+    re.compile(r"toolu_[0-9a-f]{24}"): "toolu_{}",
+    re.compile(r"req_[0-9a-f]{24}"): "req_{}",
+}
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
-DURATIONS = re.compile(r"(_ms|_mono_us|_since_last_response|costUSD|_usd)$", re.IGNORECASE)
-NOT_READ = ("slash_commands", "agents", "skills", "plugins", "memory_paths", "messaging_socket_path", "capabilities", "output_style")
+PORT = re.compile(r"127\.0\.0\.1:\d+")
+MEASURED = re.compile(r"_(ms|us)$")
+NOT_READ = frozenset(
+    ("slash_commands", "terminal_slash_commands", "agents", "skills", "plugins", "memory_paths", "messaging_socket_path")
+) | frozenset(("capabilities", "output_style", "subagent_stats", "modelUsage", "output_tokens_details", "server_tool_use"))
 
 
 class Scrubber:
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder)
-        self._uuids: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
 
     def scrub(self, value: Any, name: str = "") -> Any:
         if isinstance(value, dict):
@@ -217,15 +237,17 @@ class Scrubber:
             return [self.scrub(v) for v in value]
         if isinstance(value, str):
             return self._text(value)
-        return value
+        return 500 if value and MEASURED.search(name) else value
 
     def _text(self, text: str) -> str:
-        text = UUID.sub(lambda m: self._numbered(m[0]), text.replace(self._folder, "/home/bot"))
-        text = TIME.sub("2026-11-30T12:00:00.000Z", text)
+        text = PORT.sub("127.0.0.1:1", TIME.sub("2026-11-30T12:00:00.000Z", text.replace(self._folder, "/home/bot")))
+        for pattern, shape in NUMBERED.items():
+            for found in dict.fromkeys(pattern.findall(text)):
+                text = text.replace(found, shape.format(self._number(found)))
         return text if len(text) <= KEPT_CHARS else text[:KEPT_CHARS] + "…"
 
-    def _numbered(self, found: str) -> str:
-        return self._uuids.setdefault(found, f"00000000-0000-4000-8000-{len(self._uuids) + 1:012x}")
+    def _number(self, found: str) -> int:
+        return self._numbers.setdefault(found, len(self._numbers) + 1)
 
 
 async def record(name: str) -> None:
@@ -234,7 +256,7 @@ async def record(name: str) -> None:
         async with recorder(folder, resume=name == resume_unknown.__name__) as cli:
             await SCENARIOS[name](cli)
         scrubber = Scrubber(folder)
-        lines = [json.dumps(scrubber.scrub(line), ensure_ascii=False) for line in cli.lines]
+        lines = [json.dumps(scrubber.scrub(line), ensure_ascii=False, separators=(",", ":")) for line in cli.lines]
         (HERE / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
         print(f"{name}: {len(lines)} lines")
 

@@ -1,0 +1,105 @@
+"""The CLI process of one session, and the span of its life.
+
+What must stay true: at most one process; its span is begun before it is spawned and ended with it, however it ends. What
+the process means for the context (epochs, resets, states) is not decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.ports import ClaudeSession, ClaudeStarter, Clock, Launch, StreamEvent
+from bot.routes import RouteSettings
+from bot.session_telling import SessionTelling
+from bot.thread_routes import ThreadRoutes
+from telemetry.emit import Emit, Span
+from telemetry.events import ResetHow
+from telemetry.names import Attr, SpanName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionParts:
+    """What every session of the bot shares. `folder`: where the session logs lie, a folder a key."""
+
+    starter: ClaudeStarter
+    threads: ThreadRoutes
+    folder: Path
+    clock: Clock
+    emit: Emit
+    system_prompt: Callable[[RouteSettings], str]
+    credential: Callable[[], tuple[str, tuple[str, str] | None]]  # account name, (variable, value)
+
+
+class SessionProcess:
+    """`current` is the process as it was last seen; it may have died meanwhile (`alive`)."""
+
+    def __init__(
+        self,
+        route: RouteSettings,
+        key: str,
+        parts: SessionParts,
+        *,
+        telling: SessionTelling,
+        on_exit: Callable[[int | None], None],
+        on_stray: Callable[[StreamEvent], None],
+    ) -> None:
+        self._route, self._key, self._parts, self._telling = route, key, parts, telling
+        self._on_exit, self._on_stray = on_exit, on_stray
+        self.current: ClaudeSession | None = None
+        self.span: Span | None = None  # of the live process; replies link to it
+
+    @property
+    def alive(self) -> bool:
+        return self.current is not None and self.current.alive
+
+    async def start(self, session_id: str, how: ResetHow) -> None:
+        """Raises StartFailed."""
+        emit, clock = self._parts.emit, self._parts.clock
+        account, credential = self._parts.credential()
+        self.span = emit.begin(SpanName.SESSION, {Attr.ROUTE: self._route.name, Attr.SESSION_KEY: self._key}, root=True)
+        attributes = {Attr.RESET_HOW: how.value, Attr.SESSION_ACCOUNT: account, Attr.GEN_AI_CONVERSATION_ID: session_id}
+        try:
+            with self._adopted(self.span), emit.span(SpanName.SESSION_START, attributes) as span:
+                began = clock.monotonic()
+                launch = self._launch(session_id, how, credential)
+                self.current = await self._parts.starter.start(launch, on_exit=self._on_exit, on_stray=self._on_stray)
+                span.set({Attr.SESSION_PID: self.current.pid})
+                self._telling.started(session_id=session_id, how=how, account=account, seconds=clock.monotonic() - began)
+        finally:
+            if self.current is None:
+                self.gone()
+
+    def _adopted(self, span: Span) -> AbstractContextManager[None]:
+        """What no reply caused hangs under the session's own span."""
+        return nullcontext() if self._parts.emit.current() is not None else self._parts.emit.within(span)
+
+    def _launch(self, session_id: str, how: ResetHow, credential: tuple[str, str] | None) -> Launch:
+        route = self._route
+        return Launch(
+            key=self._key,
+            session_id=session_id,
+            resume=how is ResetHow.RESUME,
+            model=route.model,
+            autocompact=route.autocompact,
+            system_prompt=self._parts.system_prompt(route),
+            tools=route.tools,
+            cwd=route.cwd,
+            credential=credential,
+        )
+
+    async def end(self) -> None:
+        process, self.current = self.current, None
+        try:
+            if process is not None:
+                await process.close()
+        finally:
+            self.gone()
+
+    def gone(self) -> None:
+        """There is none any more, or it never came up."""
+        self.current = None
+        if self.span is not None:
+            self.span.end()

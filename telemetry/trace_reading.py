@@ -1,0 +1,241 @@
+"""The reader's side of `traces.db`: finds traces by all that people have in hand, and gives them as plain values.
+
+What must stay true: no OpenTelemetry is imported, so that a command starts at once; the file is opened to read only, while
+the bot writes or not; nothing here waits for the bot.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from telemetry.events import TraceRef
+from telemetry.trace_file import TraceFileUnusable, is_damage, open_to_read
+
+CANDIDATES = 20  # of an ambiguous prefix; more help nobody
+UNSET, OK, ERROR = range(3)
+_DIGITS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a trace is found by. Times: seconds since the epoch; `ended` is None while it runs, and after a crash."""
+
+    trace_id: str
+    kind: str
+    name: str
+    started: float
+    ended: float | None
+    outcome: str
+    reason: str
+    decision: str
+    gate_reason: str
+    route: str
+    team: str
+    channel: str
+    ts: str
+    thread_ts: str
+    attempt: int = 1
+    previous: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        return None if self.ended is None else self.ended - self.started
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSpan:
+    """Times in nanoseconds since the epoch."""
+
+    span_id: str
+    parent_id: str
+    name: str
+    start: int
+    end: int
+    status: int = UNSET
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    links: tuple[TraceRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTrace:
+    """`spans` in the order in which they began; the root is missing while it runs."""
+
+    about: Summary
+    spans: tuple[StoredSpan, ...]
+
+    @property
+    def root(self) -> StoredSpan | None:
+        return next((span for span in self.spans if not span.parent_id), None)
+
+    def named(self, name: str) -> tuple[StoredSpan, ...]:
+        """By the span's name, whatever its label."""
+        return tuple(span for span in self.spans if span.name == name or span.name.startswith(f"{name} "))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredReset:
+    """`at`: seconds since the epoch."""
+
+    trace_id: str
+    at: float
+    key: str
+    route: str
+    session_id: str
+    cause: str
+    how: str
+    epoch: int | None
+    forgotten: int | None
+    pre_tokens: int | None
+    post_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What `insomnia traces` may ask for; "" and None: any. `since`: seconds since the epoch."""
+
+    kinds: Sequence[str] = ("reply", "run")
+    route: str = ""
+    outcome: str = ""
+    decision: str = ""
+    since: float | None = None
+    limit: int = 20
+
+
+_SUMMARY = "SELECT id, trace_id, kind, name, started, ended, outcome, reason, decision, gate_reason, route, team, channel, ts, thread_ts,"
+_SUMMARY += " attempt, previous FROM traces"
+_NEWEST_FIRST = " ORDER BY started DESC, id DESC LIMIT ?"
+
+
+class TraceReader:
+    """Raises TraceFileUnusable where the file turns out to be damaged, sqlite3.Error where it cannot be read just now."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        db.row_factory = sqlite3.Row
+
+    # -- one trace -----------------------------------------------------------------------------------------------------
+    def trace(self, trace_id: str) -> StoredTrace | None:
+        row = self._db.execute(f"{_SUMMARY} WHERE trace_id=?", (_key(trace_id),)).fetchone()
+        if row is None:
+            return None
+        bodies = self._db.execute("SELECT body FROM spans WHERE trace=? ORDER BY id", (row["id"],))
+        spans = [_span(fields) for (body,) in bodies for fields in json.loads(body)]
+        return StoredTrace(_summary(row), tuple(sorted(spans, key=lambda span: (span.start, span.end))))
+
+    # -- found by ------------------------------------------------------------------------------------------------------
+    def by_prefix(self, prefix: str) -> list[Summary]:
+        """Of a trace id, lower-case hex; newest first, at most CANDIDATES."""
+        low, high = prefix.ljust(_DIGITS, "0"), prefix.ljust(_DIGITS, "f")
+        return self._some("WHERE trace_id BETWEEN ? AND ?", (_key(low), _key(high)), limit=CANDIDATES)
+
+    def by_message(self, ts: str, *, channel: str = "") -> list[Summary]:
+        """All attempts at one message, newest first; without a channel also those of its namesakes elsewhere."""
+        return self._some("WHERE ts=? AND (channel=? OR ?='')", (ts, channel, channel), limit=CANDIDATES)
+
+    def by_post(self, ts: str, *, channel: str = "") -> list[Summary]:
+        """By a message that the bot's answer became."""
+        where = "WHERE id IN (SELECT trace FROM posts WHERE posts.ts=?) AND (channel=? OR ?='')"
+        return self._some(where, (ts, channel, channel), limit=CANDIDATES)
+
+    def of_thread(self, channel: str, thread_ts: str, *, before: float | None = None, limit: int = CANDIDATES) -> list[Summary]:
+        """`before`: began earlier than this (seconds)."""
+        end = _ns(before) if before is not None else 2**63 - 1
+        return self._some("WHERE thread_ts=? AND channel=? AND started < ?", (thread_ts, channel, end), limit=limit)
+
+    def following(self, trace_id: str) -> list[Summary]:
+        """Later attempts at what this trace did not finish."""
+        return self._some("WHERE previous=? AND previous IS NOT NULL", (_key(trace_id),), limit=CANDIDATES)
+
+    def listing(self, wanted: Wanted) -> list[Summary]:
+        marks = ",".join("?" * len(wanted.kinds))
+        where, values = f"WHERE kind IN ({marks})", list[object](wanted.kinds)
+        for column in ("route", "outcome", "decision"):
+            if value := getattr(wanted, column):
+                where += f" AND {column}=?"
+                values.append(value)
+        if wanted.since is not None:
+            where += " AND started >= ?"
+            values.append(_ns(wanted.since))
+        return self._some(where, values, limit=wanted.limit)
+
+    # -- around a trace ------------------------------------------------------------------------------------------------
+    def resets(self, key: str, *, since: float, until: float | None = None, limit: int = 100) -> list[StoredReset]:
+        """Of one session, in the order in which they happened; the newest `limit` of them."""
+        end = _ns(until) if until is not None else 2**63 - 1
+        rows = self._db.execute(
+            "SELECT resets.*, traces.trace_id FROM resets JOIN traces ON traces.id = resets.trace"
+            " WHERE key=? AND at > ? AND at <= ? ORDER BY at DESC LIMIT ?",
+            (key, _ns(since), end, limit),
+        ).fetchall()
+        return [_reset(row) for row in reversed(rows)]
+
+    def account(self, session_id: str) -> str:
+        """Under which account the session's process was started last; "" where that is not known."""
+        row = self._db.execute("SELECT account FROM starts WHERE session_id=? ORDER BY at DESC LIMIT 1", (session_id,)).fetchone()
+        return str(row[0]) if row else ""
+
+    def oldest(self) -> float | None:
+        """Since when there are traces."""
+        at = self._db.execute("SELECT min(started) FROM traces").fetchone()[0]
+        return None if at is None else at / 1e9
+
+    def _some(self, where: str, values: Sequence[object], *, limit: int) -> list[Summary]:
+        return [_summary(row) for row in self._db.execute(f"{_SUMMARY} {where}{_NEWEST_FIRST}", (*values, limit))]
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[TraceReader]:
+    """Raises FileNotFoundError where no bot has written yet, TraceFileUnusable, sqlite3.Error."""
+    db = open_to_read(path)
+    try:
+        yield TraceReader(db)
+    except sqlite3.Error as error:
+        if is_damage(error):
+            raise TraceFileUnusable(f"it is damaged ({error})", "damaged") from error
+        raise
+    finally:
+        db.close()
+
+
+def _summary(row: sqlite3.Row) -> Summary:
+    fields: dict[str, Any] = {name: row[name] for name in row.keys() if name not in ("id", "trace_id", "previous", "started", "ended")}  # noqa: SIM118
+    return Summary(
+        trace_id=row["trace_id"].hex(),
+        previous=row["previous"].hex() if row["previous"] else "",
+        started=row["started"] / 1e9,
+        ended=None if row["ended"] is None else row["ended"] / 1e9,
+        **fields,
+    )
+
+
+def _span(fields: Sequence[Any]) -> StoredSpan:
+    span_id, parent_id, name, start, duration, status, attributes, *links = fields
+    return StoredSpan(
+        span_id=span_id,
+        parent_id=parent_id,
+        name=name,
+        start=start,
+        end=start + duration,
+        status=status,
+        attributes=attributes,
+        links=tuple(TraceRef(*link) for link in links[0]) if links else (),
+    )
+
+
+def _reset(row: sqlite3.Row) -> StoredReset:
+    fields: dict[str, Any] = {name: row[name] for name in row.keys() if name not in ("trace", "trace_id", "at")}  # noqa: SIM118
+    return StoredReset(trace_id=row["trace_id"].hex(), at=row["at"] / 1e9, **fields)
+
+
+def _key(trace_id: str) -> bytes:
+    return bytes.fromhex(trace_id)
+
+
+def _ns(seconds: float) -> int:
+    return int(seconds * 1e9)
