@@ -4,7 +4,6 @@
 
 SHELL := /bin/bash
 VENV := .venv
-INSTALLED := $(VENV)/.installed
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 EXTRAS ?= claude,dev

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.inbox import Inbox, Row
-from bot.messages import Change, Channel, ChannelKind, Message
+from bot.messages import Channel, ChannelKind, Message
 from bot.ports import Clock, SlackError, SlackPort
 from bot.responder import Ended, Responder
 from bot.routes import Destination, RouteSettings, destination
@@ -77,9 +77,9 @@ class App:
             to = self._destination(row, channel)
         if to is None:
             await self._not_routed(row, span)
-        elif not to.route.admits(row.user):
-            # Not answered, but said in the thread. As an edit: the inbox takes what it once accepted for known otherwise.
-            self._inbox.keep(row.thread, row.ts, Change.EDITED, row.body)
+            return
+        span.set({Attr.ROUTE: to.route.name, Attr.SESSION_KEY: to.key})
+        if not to.route.admits(row.user):
             self._drop(row, span, DropReason.NOT_ALLOWED, to.route.name)
         else:
             self._join(_Waiting(row, channel, to, span, self._wait_span(span, to.key), self._clock.monotonic()))

@@ -37,7 +37,7 @@ from bot.responder import Responder
 from bot.router import Router
 from bot.routes import RouteSettings
 from bot.sessions import Sessions
-from bot.slack import PROXY_VARIABLES, SlackWeb, is_loopback
+from bot.slack import SlackWeb
 from bot.slack_socket import SocketMode
 from bot.state_db import StateUnreadable, open_state
 from bot.thread_routes import ThreadRoutes
@@ -70,7 +70,7 @@ class Addresses:
 
 def run_bot(settings: Settings, workspace: Workspace, *, banner: bool) -> int:
     """Runs until SIGTERM or SIGINT; 0 after a clean end, 1 when it cannot come up."""
-    _clean_environment(settings)
+    _clean_environment()
     facts = TelemetrySettings(
         version=VERSION,
         routes=settings.route_names,
@@ -88,16 +88,10 @@ def run_bot(settings: Settings, workspace: Workspace, *, banner: bool) -> int:
     return 0
 
 
-def _clean_environment(settings: Settings) -> None:
-    """The tokens are read; nothing that looks into this process's variables later needs to find them.
-
-    slack_sdk sends even loopback requests to a proxy, knows no NO_PROXY, and reads the environment at every event.
-    """
+def _clean_environment() -> None:
+    """The tokens are read; nothing that looks into this process's variables later needs to find them."""
     for name in TOKEN_VARIABLES:
         os.environ.pop(name, None)
-    if settings.slack_kind == "embedded" or is_loopback(settings.slack_api_url):
-        for name in PROXY_VARIABLES:
-            os.environ.pop(name, None)
 
 
 async def _run(settings: Settings, workspace: Workspace, *, cli: Cli, emit: Emit, banner: bool) -> None:

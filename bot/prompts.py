@@ -16,6 +16,7 @@ from bot.session_log import Recalled, summary_line
 from telemetry.events import Thread
 
 CARRY_ON = "[Your context was compacted while you worked on this message. Carry on: do not repeat tool calls that are done.]"
+ONLY_CALLED = "[You were called without a word: they want you to look at this thread. Answer what is open in it.]"
 SYSTEM_PROMPT = """\
 You are Insomnia, a colleague in a Slack workspace. One long conversation with you serves many Slack threads at once.
 Each prompt holds one <message-…> block: answer that message, in its language, and nothing else. What you write is posted
@@ -45,7 +46,7 @@ class Prompt:
 
 def compose(p: Prompt) -> str:
     question = message_block(p.said.text, nonce=p.nonce, channel=p.channel, thread=p.thread, ts=p.said.ts, speaker=p.said.speaker, tz=p.tz)
-    parts = [_summary(p), p.block, CARRY_ON if p.carry_on else "", question]
+    parts = [_summary(p), p.block, CARRY_ON if p.carry_on else "", "" if p.said.text.strip() else ONLY_CALLED, question]
     return "\n".join(part for part in parts if part)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from bot.messages import GateSummary, Message
 from bot.mrkdwn import neutralise, split
 from bot.ports import Clock, Posted, SlackError, SlackPort
-from telemetry.emit import Emit
+from telemetry.emit import Emit, Span
 from telemetry.events import FailReason, Outcome
 from telemetry.names import Attr, SpanName
 
@@ -66,7 +66,7 @@ class Replies:
         }
         with self._emit.span(SpanName.SLACK_REPLY, {Attr.REPLY_METHOD: "chat.postMessage", Attr.REPLY_CHUNKS: len(parts)}) as span:
             try:
-                return await self._whole(message, parts, payload)
+                return await self._whole(message, parts, payload, span)
             except _Refused:
                 shorter = split(neutralise(text), SHORTER_CHARS)
                 span.set({Attr.REPLY_FALLBACK: True, Attr.REPLY_CHUNKS: len(shorter)})
@@ -74,12 +74,14 @@ class Replies:
                 span.set({Attr.REPLY_MISPLACED: e.reason is FailReason.THREAD_GONE})
                 raise
             try:
-                return await self._whole(message, shorter, payload)
+                return await self._whole(message, shorter, payload, span)
             except _Refused as e:
                 raise ReplyLost(FailReason.SLACK_ERROR) from e
 
-    async def _whole(self, message: Message, parts: list[str], payload: Mapping[str, Any]) -> Delivered:
-        return Delivered(tuple([p.ts for p in await self._parts(message, parts, payload)]))
+    async def _whole(self, message: Message, parts: list[str], payload: Mapping[str, Any], span: Span) -> Delivered:
+        delivered = Delivered(tuple([p.ts for p in await self._parts(message, parts, payload)]))
+        span.set({Attr.REPLY_TS: delivered.parts})  # by which an answer is found that somebody points at
+        return delivered
 
     async def _parts(self, message: Message, parts: list[str], payload: Mapping[str, Any]) -> list[Posted]:
         posted: list[Posted] = []

@@ -27,7 +27,6 @@ from telemetry.events import SlackCalled, SlackOutcome
 PUBLIC_API = "https://slack.com/api/"
 CALL_SECONDS = 20.0
 RATE_LIMITED = frozenset({"ratelimited", "rate_limited"})
-PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 UNKNOWN_USER = frozenset({"user_not_found", "user_not_visible"})  # and it stays so
 NAMES_KEPT = 10_000
 LOGGER = logging.getLogger("insomnia.slack")  # Slack's libraries print whole bodies at DEBUG
@@ -85,8 +84,8 @@ class SlackWeb:
                 return
 
     # -- SlackPort -----------------------------------------------------------------------------------------------------
-    async def replies(self, channel: str, thread_ts: str, *, cursor: str = "", latest: str = "", limit: int = 1000) -> Page:
-        args: dict[str, Any] = {"channel": channel, "ts": thread_ts, "limit": limit, "cursor": cursor, "latest": latest}
+    async def replies(self, channel: str, thread_ts: str, *, cursor: str = "", limit: int = 1000) -> Page:
+        args: dict[str, Any] = {"channel": channel, "ts": thread_ts, "limit": limit, "cursor": cursor}
         told = await self._call("conversations.replies", **_given(args))
         messages = told.get("messages")
         next_cursor = (told.get("response_metadata") or {}).get("next_cursor") or ""

@@ -1,7 +1,8 @@
 """Reads a thread back from Slack: all pages, within a deadline, in bounded memory, and honest about what is missing.
 
 A history is whole, or it says `incomplete` and why; when nothing could be read, HistoryUnreadable says why. Nothing here
-returns an empty history in place of an error. Only messages before the one being answered belong to it, whatever Slack sends.
+returns an empty history in place of an error. Only messages before the one being answered belong to it, whatever Slack sends,
+and the bot's own answers: they were given before it is answered.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import Any
 
-from bot.messages import Said
+from bot.messages import Role, Said
 from bot.ports import Clock, SlackError, SlackPort
 from bot.quoting import LINE_CHARS, MAX_MESSAGE_CHARS, said_line
-from bot.slack_text import Me, author_of, mentioned_users, said_of
+from bot.slack_text import Me, author_of, mentioned_users, said_of, speaker_of
 from bot.thread_pages import Deadline, Pages, Window, read_all
 from telemetry.events import Reason
 
@@ -59,8 +60,8 @@ class Trimmed:
 class ThreadHistory:
     """`messages`: the root, where it is there, and the newest of the rest, oldest first: more than the budget holds, never all.
 
-    `read` counts every message before the one being answered that Slack gave; `expected` is Slack's own count of the
-    thread, None where it told none. `retry_after`: seconds Slack still asks to wait; `asked_to_wait`: in all.
+    `read` counts every message that Slack gave and that belongs to it; `expected` is Slack's own count of the thread, None
+    where it told none. `retry_after`: seconds Slack still asks to wait; `asked_to_wait`: in all.
     """
 
     thread_ts: str
@@ -111,11 +112,14 @@ async def fetch_thread_history(
     clock: Clock,
     seconds: float = FETCH_SECONDS,
 ) -> ThreadHistory:
-    """All messages of the thread before the ts `before` ("": all). Raises HistoryUnreadable where not one page could be read."""
+    """All messages of the thread before the ts `before` ("": all), and all of the bot's own.
+
+    Raises HistoryUnreadable where not one page could be read.
+    """
     me = replace(me, user_id=bot_user_id or me.user_id)
     deadline = Deadline(clock, clock.monotonic() + seconds)
-    pages = Pages(client, channel, thread_ts, latest=before, deadline=deadline)
-    window = Window(thread_ts, before)
+    pages = Pages(client, channel, thread_ts, deadline=deadline)
+    window = Window(thread_ts, before, is_own=lambda message: speaker_of(message, me, {}).role is Role.OWN)
     stopped = await read_all(pages, window)
     if stopped and not pages.read:
         raise HistoryUnreadable(stopped.reason, retry_after=stopped.retry_after, asked_to_wait=pages.asked_to_wait) from stopped

@@ -6,7 +6,7 @@ Nothing that was read is lost to a later failure: a page that cannot be had in t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +59,6 @@ class Pages:
     client: SlackPort
     channel: str
     thread_ts: str
-    latest: str
     deadline: Deadline
     read: int = 0
     asked_to_wait: float = 0.0
@@ -97,7 +96,7 @@ class Pages:
             raise Stopped(Reason.TIMEOUT)
         try:
             async with asyncio.timeout(min(remaining, CALL_SECONDS)):
-                return await self.client.replies(self.channel, self.thread_ts, cursor=cursor, latest=self.latest, limit=PAGE_SIZE)
+                return await self.client.replies(self.channel, self.thread_ts, cursor=cursor, limit=PAGE_SIZE)
         except TimeoutError as error:
             raise SlackError("conversations.replies", "timeout") from error
 
@@ -110,11 +109,14 @@ def _is_transient(code: str) -> bool:
 class Window:
     """The root and the newest messages before `before`, by ts; the rest is only counted.
 
+    The bot's own messages belong to it whatever their ts: one after `before` is the answer to an earlier question, which was
+    still under way when the message at `before` was written. No later reading would have a reason to bring it.
     Slack may repeat messages on later pages, so those at or below the oldest one that was let go count as seen.
     """
 
     thread_ts: str
     before: str
+    is_own: Callable[[Mapping[str, Any]], bool] = lambda _: False
     root: Mapping[str, Any] | None = None
     newest: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     let_go: int = 0
@@ -131,7 +133,7 @@ class Window:
 
     def take(self, message: Mapping[str, Any]) -> None:
         ts = string(message.get("ts"))
-        if not ts or (self.before and ts >= self.before) or not _is_settled(message):
+        if not ts or not _is_settled(message) or (self.before and ts >= self.before and not self.is_own(message)):
             return
         if ts == self.thread_ts:
             self.root = message

@@ -55,10 +55,8 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """`history` is None where Slack gave nothing at all, and asked to wait."""
-
     until: float
-    history: ThreadHistory | None
+    history: ThreadHistory
     why: Reason
 
 
@@ -119,7 +117,7 @@ class ThreadReader:
         upto = self._inbox.newest_seq()
         history = await self._fetch(message, verified)
         if isinstance(history, HistoryUnreadable):
-            self._hold_unread(message.thread, history)
+            self._held.pop(message.thread, None)  # with nothing to fall back on, the next message tries again: it may be mended
             return _unread(history.reason, await self._delta(message, context, verified))
         self._hold(message.thread, history)
         since = await self._delta(message, context, verified)
@@ -128,8 +126,6 @@ class ThreadReader:
     async def _held_off(self, message: Message, verdict: Verdict, context: KnownThreads, verified: Iterable[str] | None) -> Section:
         thread, history = message.thread, self._held[message.thread].history
         since = await self._delta(message, context, verified)
-        if history is None:
-            return _unread(verdict.reason, since)
         still = tuple(said for said in history.messages if not self._inbox.was_deleted(thread, said.ts))
         history = replace(history, messages=still, read=history.read - len(history.messages) + len(still))
         return self._of_history(history, message, verdict, context, upto=0, since=since)
@@ -179,17 +175,10 @@ class ThreadReader:
 
     def _hold(self, thread: Thread, history: ThreadHistory) -> None:
         self._held.pop(thread, None)
-        if history.incomplete:
-            self._keep(thread, history, history.why or Reason.SLACK_ERROR, history.retry_after)
-
-    def _hold_unread(self, thread: Thread, error: HistoryUnreadable) -> None:
-        """Only where Slack asked to wait: whatever else is wrong, a person may just have mended it."""
-        self._held.pop(thread, None)
-        if error.reason is Reason.RATE_LIMITED:
-            self._keep(thread, None, error.reason, error.retry_after)
-
-    def _keep(self, thread: Thread, history: ThreadHistory | None, why: Reason, retry_after: float) -> None:
-        self._held[thread] = _Held(self._clock.monotonic() + max(LEAST_WAIT_SECONDS, retry_after), history, why)
+        if not history.incomplete:
+            return
+        until = self._clock.monotonic() + max(LEAST_WAIT_SECONDS, history.retry_after)
+        self._held[thread] = _Held(until, history, history.why or Reason.SLACK_ERROR)
         while len(self._held) > HELD_READINGS:
             del self._held[next(iter(self._held))]
 

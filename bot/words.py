@@ -20,7 +20,6 @@ class Language(StrEnum):
 
 class Sentence(StrEnum):
     STATUS_THINKING = "status_thinking"
-    STATUS_REREADING = "status_rereading"
     HISTORY_RATE_LIMITED = "history_rate_limited"
     HISTORY_MISSING_SCOPE = "history_missing_scope"
     HISTORY_NOT_IN_CHANNEL = "history_not_in_channel"
@@ -29,11 +28,8 @@ class Sentence(StrEnum):
     HISTORY_TIMEOUT = "history_timeout"
     HISTORY_INCOMPLETE = "history_incomplete"
     HISTORY_INCOMPLETE_OF = "history_incomplete_of"
-    FOOTER_READ = "footer_read"
-    FOOTER_OMITTED = "footer_omitted"
     MODEL_ERROR = "model_error"
     MODEL_LIMIT = "model_limit"
-    MODEL_LIMIT_UNTIL = "model_limit_until"
     MODEL_AUTH = "model_auth"
     PROMPT_TOO_LONG = "prompt_too_long"
     EMPTY_ANSWER = "empty_answer"
@@ -43,12 +39,8 @@ class Sentence(StrEnum):
     COMPACTED_TWICE = "compacted_twice"
     SLACK_ERROR = "slack_error"
     INTERNAL = "internal"
-    SHUTTING_DOWN = "shutting_down"
     EMPTY_MENTION = "empty_mention"
-    LONG_MESSAGE = "long_message"
     NOT_ROUTED = "not_routed"
-    BOT_LOOP = "bot_loop"
-    EMBEDDED_MODEL = "embedded_model"
     TRACE = "trace"
 
 
@@ -62,8 +54,7 @@ HISTORY_UNREAD: dict[Reason, Sentence] = {
     Reason.TIMEOUT: Sentence.HISTORY_TIMEOUT,
 }
 
-# Why there is no answer. Where the thread is gone there is no place to say anything. A limit whose end is known and a
-# bot that is stopping have sentences of their own: MODEL_LIMIT_UNTIL, SHUTTING_DOWN.
+# Why there is no answer. Where the thread is gone there is no place to say anything.
 NO_ANSWER: dict[FailReason, Sentence] = {
     FailReason.MODEL_ERROR: Sentence.MODEL_ERROR,
     FailReason.MODEL_LIMIT: Sentence.MODEL_LIMIT,
@@ -81,7 +72,6 @@ NO_ANSWER: dict[FailReason, Sentence] = {
 # English, Japanese. A status stands behind the bot's name: "Insomnia is thinking…".
 SENTENCES: dict[Sentence, tuple[str, str]] = {
     Sentence.STATUS_THINKING: ("is thinking…", "考えています…"),
-    Sentence.STATUS_REREADING: ("is reading the thread again…", "スレッドを読み直しています…"),
     Sentence.HISTORY_RATE_LIMITED: (
         "I could not read this thread's earlier messages: Slack asks me to wait. Next time you write here, I will try again.",
         "このスレッドの過去のメッセージを読めませんでした（Slackから待つよう求められています）。次に書き込まれたときに、もう一度試します。",
@@ -114,11 +104,6 @@ SENTENCES: dict[Sentence, tuple[str, str]] = {
         "I could read this thread only in part ({read} of about {expected} messages), so something may be missing from my answer.",
         "このスレッドは一部（約{expected}件のうち{read}件）しか読めなかったため、回答に漏れがあるかもしれません。",
     ),
-    Sentence.FOOTER_READ: ("read {messages} messages of this thread again", "このスレッドの{messages}件を読み直しました"),
-    Sentence.FOOTER_OMITTED: (
-        "read {messages} messages of this thread again, left out {omitted}",
-        "このスレッドの{messages}件を読み直し、{omitted}件を省きました",
-    ),
     Sentence.MODEL_ERROR: (
         "Sorry, the model returned an error and I have no answer. Please try again in a moment.",
         "すみません、モデルのエラーで回答できませんでした。少し待ってから、もう一度お試しください。",
@@ -126,10 +111,6 @@ SENTENCES: dict[Sentence, tuple[str, str]] = {
     Sentence.MODEL_LIMIT: (
         "Sorry, the model's usage limit is reached. Please try again later.",
         "すみません、モデルの利用上限に達しています。時間をおいて、もう一度お試しください。",
-    ),
-    Sentence.MODEL_LIMIT_UNTIL: (
-        "Sorry, the model's usage limit is reached until {until}. Please try again after that.",
-        "すみません、{until}までモデルの利用上限に達しています。その後、もう一度お試しください。",
     ),
     Sentence.MODEL_AUTH: (
         "Sorry, the model refused my credentials. Please tell whoever runs me.",
@@ -167,26 +148,10 @@ SENTENCES: dict[Sentence, tuple[str, str]] = {
         "Sorry, something went wrong on my side. Please try again, or tell whoever runs me.",
         "すみません、内部エラーが起きました。もう一度試すか、管理者にお知らせください。",
     ),
-    Sentence.SHUTTING_DOWN: (
-        "Sorry, I am being stopped and could not finish the answer. Please ask again when I am back.",
-        "すみません、停止処理のため回答を終えられませんでした。再開後に、もう一度お尋ねください。",
-    ),
     Sentence.EMPTY_MENTION: ("What can I do for you?", "ご用件は何でしょうか。"),
-    Sentence.LONG_MESSAGE: (
-        "Your message is very long; I read its first {characters} characters.",
-        "メッセージが長いため、先頭の{characters}文字だけを読みました。",
-    ),
     Sentence.NOT_ROUTED: (
         "This channel has no route, so I do not answer here. Whoever runs me can add one to insomnia.toml.",
         "このチャンネルにはルートがないため、ここでは回答しません。管理者が insomnia.toml に追加できます。",
-    ),
-    Sentence.BOT_LOOP: (
-        "I have answered bots {times} times in a row here, so I stop until a person writes.",
-        "ボットへの返信が{times}回続いたため、人が書き込むまで返信を止めます。",
-    ),
-    Sentence.EMBEDDED_MODEL: (
-        "(answered by the embedded model, which is no language model)",
-        "（組み込みモデルによる回答です。言語モデルではありません）",
     ),
     Sentence.TRACE: ("trace {trace}", "トレース {trace}"),
 }

@@ -97,7 +97,6 @@ class SlackCall:
     thread_ts: str = ""
     text: str = ""
     metadata: Mapping[str, Any] | None = None
-    latest: str = ""
 
 
 Fault = SlackError | asyncio.Event | Callable[[], None]
@@ -154,9 +153,9 @@ class FakeSlack:
                 act()
 
     # -- SlackPort -----------------------------------------------------------------------------------------------------
-    async def replies(self, channel: str, thread_ts: str, *, cursor: str = "", latest: str = "", limit: int = 1000) -> Page:
-        await self._called(SlackCall("replies", channel, thread_ts, latest=latest))
-        there = [m for m in self.thread(channel, thread_ts) if not latest or m["ts"] <= latest]
+    async def replies(self, channel: str, thread_ts: str, *, cursor: str = "", limit: int = 1000) -> Page:
+        await self._called(SlackCall("replies", channel, thread_ts))
+        there = self.thread(channel, thread_ts)
         start = int(cursor or 0)
         end = start + min(self.page_size, limit)
         return Page(there[start:end], str(end) if end < len(there) else "")

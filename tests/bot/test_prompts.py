@@ -8,7 +8,7 @@ from datetime import UTC
 import pytest
 
 from bot.messages import Channel, ChannelKind, Role, Said, Speaker
-from bot.prompts import CARRY_ON, SYSTEM_PROMPT, Prompt, compose
+from bot.prompts import CARRY_ON, ONLY_CALLED, SYSTEM_PROMPT, Prompt, compose
 from bot.quoting import thread_block
 from bot.session_log import Recalled
 from telemetry.events import Thread
@@ -72,3 +72,9 @@ def test_the_system_prompt_explains_every_block_and_mark_that_a_prompt_can_have(
 def test_a_prompt_says_nothing_that_is_not_asked_for() -> None:
     assert CARRY_ON not in prompt()
     assert "\n\n" not in prompt(block="")
+    assert ONLY_CALLED not in prompt()
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_who_only_calls_the_bot_in_a_thread_wants_it_to_look_at_the_thread(text: str) -> None:
+    assert prompt(text).index(ONLY_CALLED) < prompt(text).index("<message-")

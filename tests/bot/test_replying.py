@@ -89,7 +89,7 @@ async def test_an_answer_stands_in_the_thread_of_its_message_and_says_whose_it_i
             "parts": 1,
         },
     }
-    assert desk.span == {Attr.REPLY_METHOD: "chat.postMessage", Attr.REPLY_CHUNKS: 1}
+    assert desk.span == {Attr.REPLY_METHOD: "chat.postMessage", Attr.REPLY_CHUNKS: 1, Attr.REPLY_TS: delivered.parts}
 
 
 async def test_a_long_answer_comes_in_parts_that_say_how_many_there_are(desk: Desk) -> None:

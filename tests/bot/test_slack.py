@@ -27,6 +27,7 @@ from telemetry.emit import Emit
 from telemetry.events import SlackCalled, SlackOutcome
 
 pytestmark = pytest.mark.slack
+PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 WORDS = "what somebody wrote in confidence"
 
 
@@ -247,15 +248,14 @@ async def test_a_post_to_a_thread_that_is_gone_says_where_it_stands(workspace: E
 
 async def test_a_thread_is_read_page_by_page_oldest_first(workspace: EmbeddedSlack, web_api: Web) -> None:
     root = workspace.say("general", "mika", "0")["ts"]
-    said = [workspace.say("general", "tom", str(n), thread_ts=root) for n in range(1, 5)]
+    for n in range(1, 5):
+        workspace.say("general", "tom", str(n), thread_ts=root)
 
     first = await web_api.slack.replies("C0GENERAL", root, limit=3)
     second = await web_api.slack.replies("C0GENERAL", root, limit=3, cursor=first.next_cursor)
-    until_third = await web_api.slack.replies("C0GENERAL", root, latest=said[2]["ts"])
 
     assert [m["text"] for page in (first, second) for m in page.messages] == ["0", "1", "2", "3", "4"]
     assert (bool(first.next_cursor), second.next_cursor) == (True, "")
-    assert [m["text"] for m in until_third.messages] == ["0", "1", "2"]
 
 
 async def test_a_status_is_set_and_cleared(workspace: EmbeddedSlack, web_api: Web) -> None:
@@ -341,7 +341,7 @@ async def test_learning_channels_is_only_a_head_start(workspace: EmbeddedSlack, 
 
 
 # -- proxies ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("variable", adapter.PROXY_VARIABLES)
+@pytest.mark.parametrize("variable", PROXY_VARIABLES)
 async def test_a_workspace_on_this_machine_is_not_asked_through_a_proxy(
     workspace: EmbeddedSlack, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:

@@ -16,7 +16,7 @@ import pytest
 from bot import slack_socket
 from bot.clock import SystemClock
 from bot.local.slack import EmbeddedSlack
-from bot.slack import PROXY_VARIABLES, SlackWeb
+from bot.slack import SlackWeb
 from bot.slack_socket import SocketMode
 from telemetry.emit import Emit
 from telemetry.events import Fact, SlackReconnected
@@ -24,6 +24,7 @@ from telemetry.events import Fact, SlackReconnected
 pytestmark = pytest.mark.slack
 ACK_SECONDS = 0.5
 PING_SECONDS = 0.4
+PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 
 
 @dataclass

@@ -52,7 +52,7 @@ class PagedSlack:
     def __init__(self, messages: Sequence[Mapping[str, Any]], *, size: int = 1_000, script: Mapping[int, SlackError | float] | None = None):
         self.messages, self.size, self.script, self.calls = messages, size, dict(script or {}), 0
 
-    async def replies(self, channel: str, thread_ts: str, *, cursor: str = "", latest: str = "", limit: int = 1000) -> Page:
+    async def replies(self, channel: str, thread_ts: str, *, cursor: str = "", limit: int = 1000) -> Page:
         self.calls += 1
         match self.script.get(self.calls):
             case SlackError() as error:
@@ -120,6 +120,16 @@ async def test_c004_history_ends_strictly_before_the_message_being_answered() ->
     assert history.read == 3
 
 
+async def test_the_bots_answers_belong_to_it_however_young_they_are() -> None:
+    """An answer that was still under way when the next question was written is younger than that question."""
+    answer = {"ts": ts(5), "thread_ts": ROOT, "user": "U0BOT", "bot_id": "B0BOT", "text": "my answer"}
+    other_bot = {"ts": ts(6), "thread_ts": ROOT, "user": "U0CI", "bot_id": "B0CI", "text": "build 7 failed"}
+
+    history = await read(PagedSlack([*thread(5), answer, other_bot]), before=ts(3))
+
+    assert texts(history) == ["message 0", "message 1", "message 2", "my answer"]
+
+
 @pytest.mark.parametrize("size", [250, 601, 2_502])
 async def test_c005_root_and_newest_survive_a_long_thread_and_the_middle_is_counted(size: int) -> None:
     messages = thread(size)
@@ -171,7 +181,7 @@ async def test_c006_fifteen_a_page_and_one_call_a_minute_is_incomplete_and_says_
 )
 async def test_c007_the_root_is_the_message_with_the_threads_ts(pages: list[list[int]], missing: bool) -> None:
     class Fixed(PagedSlack):
-        async def replies(self, channel: str, thread_ts: str, *, cursor: str = "", latest: str = "", limit: int = 1000) -> Page:
+        async def replies(self, channel: str, thread_ts: str, *, cursor: str = "", limit: int = 1000) -> Page:
             at = int(cursor or 0)
             return Page([thread(4)[n] for n in pages[at]], str(at + 1) if at + 1 < len(pages) else "")
 
@@ -294,7 +304,7 @@ async def test_a_call_that_hangs_ends_with_the_deadline() -> None:
 
 async def test_a_server_that_goes_in_circles_is_left() -> None:
     class Circle(PagedSlack):
-        async def replies(self, channel: str, thread_ts: str, *, cursor: str = "", latest: str = "", limit: int = 1000) -> Page:
+        async def replies(self, channel: str, thread_ts: str, *, cursor: str = "", limit: int = 1000) -> Page:
             return Page(thread(2), "again")
 
     history = await read(Circle([]))

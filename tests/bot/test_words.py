@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from string import Formatter
 
 import pytest
 
+from bot import words
 from bot.words import HISTORY_UNREAD, NO_ANSWER, SENTENCES, Language, Sentence, language_of, say
 from telemetry.events import FailReason, Reason
 
@@ -33,12 +35,16 @@ def test_every_failed_reading_and_every_failed_answer_has_its_words() -> None:
     assert len(set(HISTORY_UNREAD.values())) == len(decided)
 
 
+def test_every_sentence_is_said_somewhere() -> None:
+    code = [path.read_text("utf-8") for path in Path(words.__file__).parent.rglob("*.py") if path.name != "words.py"]
+    by_table = {*HISTORY_UNREAD.values(), *NO_ANSWER.values()}
+
+    assert [s for s in Sentence if s not in by_table and not any(f"Sentence.{s.name}" in text for text in code)] == []
+
+
 def test_values_are_filled_in_and_missing_ones_are_an_error() -> None:
     assert say(Sentence.TRACE, Language.ENGLISH, trace="1a2b3c4d") == "trace 1a2b3c4d"
-    assert (
-        say(Sentence.MODEL_LIMIT_UNTIL, Language.JAPANESE, until="23:10")
-        == "すみません、23:10までモデルの利用上限に達しています。その後、もう一度お試しください。"
-    )
+    assert say(Sentence.HISTORY_INCOMPLETE, Language.JAPANESE, read=3).startswith("このスレッドは一部（3件）")
     with pytest.raises(KeyError):
         say(Sentence.TRACE, Language.ENGLISH)
 
