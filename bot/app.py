@@ -18,7 +18,10 @@ from bot.messages import Channel, ChannelKind, Message
 from bot.ports import Clock, SlackError, SlackPort
 from bot.responder import Ended, Responder
 from bot.routes import Destination, RouteSettings, destination
+from bot.slack_events import Wondered, asks_why
+from bot.slack_text import Me
 from bot.thread_routes import ThreadRoutes
+from bot.whys import Whys
 from telemetry.emit import Emit, Span
 from telemetry.events import DropReason, LaneDepth, LaneWaited, MessageDropped, Outcome, ReplyEnded
 from telemetry.names import Attr, SpanName
@@ -45,11 +48,13 @@ class App:
         routes: Mapping[str, RouteSettings],
         slack: SlackPort,
         responder: Responder,
+        whys: Whys,
+        me: Me,
         clock: Clock,
         emit: Emit,
     ) -> None:
         self._inbox, self._threads, self._routes, self._slack = inbox, threads, routes, slack
-        self._responder, self._clock, self._emit = responder, clock, emit
+        self._responder, self._whys, self._me, self._clock, self._emit = responder, whys, me, clock, emit
         self._lanes: dict[str, deque[_Waiting]] = {}
         self._busy: set[str] = set()  # lanes that are being served
         self._answering: set[str] = set()  # of them those with a message in hand, not between two
@@ -61,6 +66,9 @@ class App:
     def accepted(self, row: Row, span: Span) -> None:
         """Called before the acknowledgement; only starts what follows."""
         self._own(self._enter(row, span))
+
+    def wondered(self, by: Wondered) -> None:
+        self._own(self._whys.wondered(by.team, by.channel, by.ts, by.user))
 
     def recover(self) -> int:
         """What an earlier process accepted and did not end is answered now; each is a new trace, linked to the one before."""
@@ -81,6 +89,9 @@ class App:
         span.set({Attr.ROUTE: to.route.name, Attr.SESSION_KEY: to.key})
         if not to.route.admits(row.user):
             self._drop(row, span, DropReason.NOT_ALLOWED, to.route.name)
+        elif row.ts != row.thread.ts and asks_why(row.body, self._me):
+            self._drop(row, span, DropReason.ASKED_WHY, to.route.name)
+            await self._whys.asked_in(row.thread, row.user, str(row.body.get("text") or ""))
         else:
             self._join(_Waiting(row, channel, to, span, self._wait_span(span, to.key), self._clock.monotonic()))
 

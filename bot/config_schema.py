@@ -21,6 +21,7 @@ LEAST_AUTOCOMPACT = 100_000  # the CLI takes no smaller window
 
 ADDRESS = r"https?://[^\s@]+"
 ADDRESS_IN_WORDS = "an address that begins with http:// or https:// and holds no password"
+TRACE_ID = "{trace_id}"
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
@@ -113,6 +114,18 @@ class Route(Table):
 
 class TelemetryTable(Table):
     content: bool = Field(default=False, description="true or false; true puts (redacted) message text into spans and logs")
+    viewer: Text = Field(
+        default="",
+        pattern=rf"^({ADDRESS})?$",
+        description=f'{ADDRESS_IN_WORDS}, with {TRACE_ID} where the trace\'s id goes; "" means no link',
+    )
+
+    @field_validator("viewer")
+    @classmethod
+    def _a_template(cls, value: str) -> str:
+        if value and TRACE_ID not in value:
+            raise ValueError("no place for the trace's id")
+        return value
 
 
 class MemoryTable(Table):

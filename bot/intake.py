@@ -13,7 +13,7 @@ from typing import Any
 from bot.inbox import Inbox, Row
 from bot.messages import Change, Role
 from bot.routes import RouteSettings
-from bot.slack_events import Deleted, Edited, Ignored, Posted, calls_somebody, is_late, mentioned, read_event
+from bot.slack_events import Deleted, Edited, Ignored, Posted, Wondered, calls_somebody, is_late, mentioned, read_event
 from bot.slack_text import Me, speaker_of
 from bot.thread_routes import MAX_BOT_STREAK, ThreadRoute, ThreadRoutes
 from telemetry.emit import Emit, Span
@@ -43,9 +43,10 @@ class Intake:
         routes: Mapping[str, RouteSettings],
         emit: Emit,
         accepted: Callable[[Row, Span], None],
+        wondered: Callable[[Wondered], None],
     ) -> None:
         self._inbox, self._threads, self._me, self._audience, self._routes = inbox, threads, me, audience, routes
-        self._emit, self._accepted = emit, accepted
+        self._emit, self._accepted, self._wondered = emit, accepted, wondered
 
     def take(self, body: Mapping[str, Any]) -> None:
         """`body` is the event callback as Slack sent it."""
@@ -57,6 +58,9 @@ class Intake:
                 self._edited(edited)
             case Deleted() as deleted:
                 self._keep_if_watched(deleted.thread, deleted.ts, Change.DELETED, {"user": deleted.user})
+            case Wondered() as wondered:
+                if self._audience.admits(wondered.user):
+                    self._wondered(wondered)
             case Ignored() as ignored:
                 self._drop(ignored.reason, ignored.channel, ignored.ts)
 

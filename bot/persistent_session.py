@@ -312,4 +312,5 @@ class PersistentSession:
         self._seen()
 
     def _seen(self) -> None:
-        self.telling.seen(state=self.state, known_threads=len(self._known_threads), context_tokens=self.context_tokens)
+        known = self._known_threads
+        self.telling.seen(state=self.state, known_threads=len(known), context_tokens=self.context_tokens, epoch=known.epoch)

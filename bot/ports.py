@@ -49,6 +49,9 @@ class SlackPort(Protocol):
 
     async def post(self, channel: str, text: str, *, thread_ts: str, metadata: Mapping[str, Any] | None = None) -> Posted: ...
 
+    async def whisper(self, channel: str, user: str, text: str, *, thread_ts: str) -> None:
+        """Shown to that one person, and kept nowhere."""
+
     async def delete(self, channel: str, ts: str) -> None: ...
 
     async def set_status(self, channel: str, thread_ts: str, status: str) -> None:

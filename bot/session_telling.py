@@ -88,7 +88,7 @@ class SessionTelling:
         )
         self.log(Entry(kind=EntryKind.RESET, text=loss.cause.value, epoch=epoch, trace=self._emit.current()))
 
-    def seen(self, *, state: SessionState, known_threads: int, context_tokens: int) -> None:
+    def seen(self, *, state: SessionState, known_threads: int, context_tokens: int, epoch: int) -> None:
         self._emit(
             SessionSeen(
                 route=self._route,
@@ -97,5 +97,6 @@ class SessionTelling:
                 known_threads=known_threads,
                 context_tokens=context_tokens,
                 limit_tokens=self._limit,
+                epoch=epoch,
             )
         )

@@ -98,6 +98,9 @@ class SlackWeb:
         told = await self._call("chat.postMessage", **args)
         return Posted(ts=str(told.get("ts") or ""), thread_ts=(told.get("message") or {}).get("thread_ts"))
 
+    async def whisper(self, channel: str, user: str, text: str, *, thread_ts: str) -> None:
+        await self._call("chat.postEphemeral", channel=channel, user=user, text=text, thread_ts=thread_ts)
+
     async def delete(self, channel: str, ts: str) -> None:
         await self._call("chat.delete", channel=channel, ts=ts)
 

@@ -22,6 +22,8 @@ KEPT_KEYS = frozenset(
 MENTION_WINDOW_SECONDS = 300  # an edit may still address the bot this long after the message was written
 KEPT_DEPTH = 30  # lists and objects inside each other: a shared message with rich text in a table needs half of it
 TOMBSTONE = "tombstone"
+WHY = frozenset({"why", "なぜ"})
+QUESTION_MARKS = frozenset({"question", "grey_question"})
 _MENTION = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^>]*)?>")
 _GROUP = re.compile(r"<!(?:subteam\^|here|channel|everyone)")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -66,13 +68,23 @@ class Deleted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wondered:
+    """Somebody put a question mark on the bot's message `ts`."""
+
+    team: str
+    channel: str
+    ts: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ignored:
     reason: DropReason
     channel: str = ""
     ts: str = ""
 
 
-SlackEvent = Posted | Edited | Deleted | Ignored
+SlackEvent = Posted | Edited | Deleted | Wondered | Ignored
 
 
 # -- whom a message calls ----------------------------------------------------------------------------------------------
@@ -111,6 +123,8 @@ def _objects(node: object) -> Iterator[Mapping[str, Any]]:
 def read_event(body: Mapping[str, Any], me: Me) -> SlackEvent:
     """`body` is the whole callback (`team_id`, `event`)."""
     event = _object(_object(body).get("event"))
+    if event.get("type") == "reaction_added":
+        return _reacted(_id(body.get("team_id")), event, me)
     if event.get("type") not in ("message", "app_mention"):
         return Ignored(reason=DropReason.IGNORED_EVENT)
     team, channel = _id(body.get("team_id")), _id(event.get("channel"))
@@ -178,6 +192,20 @@ def _gone(team: str, channel: str, m: Mapping[str, Any], *, was: Mapping[str, An
     if was.get("subtype") == TOMBSTONE:  # it was gone already; Slack only keeps its books
         return Ignored(reason=DropReason.IGNORED_EVENT, channel=channel, ts=ts)
     return Deleted(thread=Thread(team, channel, _ts(m.get("thread_ts")) or ts), ts=ts, user=_id(m.get("user")))
+
+
+def _reacted(team: str, event: Mapping[str, Any], me: Me) -> Wondered | Ignored:
+    item = _object(event.get("item"))
+    wondered = Wondered(team=team, channel=_id(item.get("channel")), ts=_ts(item.get("ts")), user=_id(event.get("user")))
+    asks = _id(event.get("reaction")) in QUESTION_MARKS and event.get("item_user") == me.user_id != wondered.user
+    if not asks or not (team and wondered.channel and wondered.ts and wondered.user):
+        return Ignored(reason=DropReason.IGNORED_EVENT, channel=wondered.channel, ts=wondered.ts)
+    return wondered
+
+
+def asks_why(body: Mapping[str, Any], me: Me) -> bool:
+    """The one word and nothing else: "why?" is a question for the model."""
+    return _words(body, me).strip().lower() in WHY
 
 
 def is_late(posted: Posted, event_ts: str) -> bool:

@@ -24,7 +24,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.ports import Clock
 from bot.slack import LOGGER
 from telemetry.emit import Emit
-from telemetry.events import SlackReconnected
+from telemetry.events import SlackConnection, SlackReconnected
 
 PING_SECONDS = 5  # a socket that does not answer for half as long is given up, and replaced within another five seconds
 ADDRESS_SECONDS = 20.0  # an address opens one socket, once, and soon expires
@@ -54,6 +54,7 @@ class SocketMode:
         self.connections = 0
         app = AsyncApp(client=client, logger=LOGGER, request_verification_enabled=False, before_authorize=self._store_first)
         self._client = _Client(app_token, logger=LOGGER, web_client=client, ping_interval=PING_SECONDS)
+        self._client.lost = self._lost
         self._client.proxy = client.proxy  # the library reads the environment once more, and knows no loopback
         self._client.on_message_listeners.append(self._on_frame)
         self._handler = _Handler(app, self._client)
@@ -78,6 +79,7 @@ class SocketMode:
     def _hello(self, connections: object, now: float) -> None:
         """A second greeting means a new socket. Nothing is missed over one that Slack announced and that came quickly."""
         planned = self._announced is not None and now - self._announced < REFRESH_SECONDS
+        self._emit(SlackConnection(up=True))
         if self.connections:
             reason = "disconnect" if planned else self._client.lost_by
             self._emit(SlackReconnected(reason=reason, down_seconds=self._silent_seconds(now)))
@@ -92,6 +94,11 @@ class SocketMode:
                 file=sys.stderr,
             )
 
+    def _lost(self) -> None:
+        """The library looks for a new socket. One that Slack announced is no loss: the old one serves until then."""
+        if self._announced is None and not self._closing:
+            self._emit(SlackConnection(up=False))
+
     def _silent_seconds(self, now: float) -> float:
         """Since the last sign of life of the socket before: a frame, or the answer to a ping."""
         answered = self._client.last_answered
@@ -104,6 +111,8 @@ class SocketMode:
     async def close(self) -> None:
         """No event is taken from now on."""
         self._closing = True
+        if self.connections:
+            self._emit(SlackConnection(up=False))
         await self._handler.close_async()  # type: ignore[no-untyped-call]
 
 
@@ -111,12 +120,16 @@ class _Client(SocketModeClient):
     """Slack's own, but for one thing: where an address does not open, it would try that same address for ever.
 
     `lost_by` = `closed` | `stale`; `last_answered`: seconds since the epoch. Both are of the socket before this one.
+    `lost` is called each time that it goes to look for another socket.
     """
 
     lost_by = "closed"
     last_answered: float | None = None
+    lost: Callable[[], None]
 
     async def connect(self) -> None:
+        if self.current_session is not None:
+            self.lost()
         silent = self.current_session is not None and isinstance(self.current_session.exception(), aiohttp.ServerTimeoutError)
         self.lost_by = "stale" if self.stale or silent else "closed"
         self.last_answered = self.last_ping_pong_time

@@ -105,6 +105,15 @@ class Workspace:
         return self.state / "telemetry"
 
     @property
+    def status_json(self) -> Path:
+        """What the bot last said of itself, for `insomnia status`."""
+        return self.telemetry / "status.json"
+
+    @property
+    def traces_db(self) -> Path:
+        return self.telemetry / "traces.db"
+
+    @property
     def local(self) -> Path:
         """The embedded workspace's own data."""
         return self.state / "local"

@@ -1,7 +1,8 @@
 """The line that says what memory last did: one wording for the console, `insomnia status --line` and the log's `summary`.
 
 Pure, and free of anything slow. What must stay true: a line is never wider than asked for, in terminal cells (Japanese
-signs take two); what it leaves out in a narrow place is the name first, then details and age, the outcome last.
+signs take two); what it leaves out in a narrow place is the name first, then details and age, the outcome last, which
+still stands in 20 columns.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ LIMIT_SECONDS = 900.0  # when a run says no limit of its own: no turn of a sessi
 
 # In the order of the telling. Files that a merge or a drop removed are told as that.
 _DONE = {"write": "wrote", "edit": "edited", "merge": "merged", "trim": "trimmed", "drop": "dropped", "delete": "deleted"}
+_BRIEF = {"consolidation": "consol."}  # where 20 columns must hold the outcome too
 _ASCII = str.maketrans({"…": "...", "·": "|", "–": "-", "✓": "+", "✗": "x", "⟳": ">", "↷": "-", "⊘": "/", "◼": "#"})
 
 
@@ -120,9 +122,12 @@ def _of_run(run: RunStatus, now: float) -> Iterator[list[Part]]:
     for kept in range(len(details), 0, -1):
         told = _told([*details[:kept], *(["…"] if kept < len(details) else [])])
         yield [symbol, worker, word, *told, *since]
-        yield [symbol, worker, word, *told]
     yield [symbol, worker, word, *since]
     yield [symbol, worker, word]
+    brief = Part(f"{_BRIEF.get(_short(run.worker), _short(run.worker))} ")
+    yield [symbol, brief, word, *since]
+    yield [symbol, brief, word]
+    yield [symbol, word]
 
 
 def _told(details: Sequence[str]) -> list[Part]:
@@ -165,7 +170,7 @@ def _cut(parts: Sequence[Part], width: int, mark: str) -> tuple[Part, ...]:
         for sign in part.text:
             room -= _cells_of(sign)
             if room < 0:
-                return (*kept, Part((text if text else "") + mark, part.colour))
+                return (*kept, Part(text + mark, part.colour))
             text += sign
         kept.append(Part(text, part.colour))
     return tuple(kept)

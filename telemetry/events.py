@@ -142,6 +142,7 @@ class DropReason(StrEnum):
     DUPLICATE = "duplicate"
     NOT_ADDRESSED = "not_addressed"
     NOT_ALLOWED = "not_allowed"
+    ASKED_WHY = "asked_why"  # about the bot's last answer; whoever asked was told, the model was not
     NOT_ROUTED = "not_routed"
     OWN_MESSAGE = "own_message"
     OTHER_BOT = "other_bot"

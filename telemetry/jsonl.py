@@ -72,7 +72,7 @@ class JsonlExporter(LogRecordExporter):
             try:
                 stream.write(fields_of(record, at=at), at=at)
             except Exception as error:  # noqa: BLE001 whatever a record holds or a disk does: the caller is answering somebody
-                stream.drop(error, at=at)
+                stream.drop(error)
                 return False
         return True
 

@@ -7,6 +7,7 @@ line reads the same files.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import stat
@@ -20,6 +21,7 @@ CURRENT = "current.log"
 KEEP_DAYS = 90
 DAY_NS = 86_400 * 10**9
 
+_LOCK = f".{CURRENT}.lock"
 _EPOCH = date(1970, 1, 1)
 
 
@@ -62,20 +64,34 @@ def day_files(folder: Path, stream: Stream) -> list[tuple[date, str]]:
     return sorted((day, name) for name in regular if (day := day_in(name, stream)))
 
 
-def point_current(folder: Path, stream: Stream, day: date, *, today: date) -> None:
+def point_current(folder: Path, stream: Stream, day: date, *, today: date) -> bool:
     """Moves `current.log` to that day, unless it is there or further on. Raises OSError.
 
+    False: another process is moving it at this moment, and nobody waits for that one; try again with the next line.
     A link into the future, from a day on which the clock was wrong, is no "further on": it would stand still for ever.
     """
-    link = folder / CURRENT
-    now_at = _linked_day(link, stream)
-    if now_at is not None and day <= now_at <= max(day, today) + timedelta(days=1):
-        return
-    # Another process may do the same: each makes a link of its own, and the last rename wins with the same content.
-    fresh = folder / f".{CURRENT}.{os.getpid()}"
-    fresh.unlink(missing_ok=True)
-    fresh.symlink_to(file_name(stream, day))
-    fresh.replace(link)
+    if day > today + timedelta(days=1) or _is_there(folder, stream, day, today):
+        return True
+    # Between a look and a rename of its own, a process that is late could turn back what another one had moved.
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _is_there(folder, stream, day, today):
+            fresh = folder / f".{CURRENT}.new"
+            fresh.unlink(missing_ok=True)
+            fresh.symlink_to(file_name(stream, day))
+            fresh.replace(folder / CURRENT)
+        fcntl.flock(lock, fcntl.LOCK_UN)  # not left to `close`: a child forked at this moment would hold it on
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(lock)
+    return True
+
+
+def _is_there(folder: Path, stream: Stream, day: date, today: date) -> bool:
+    linked = _linked_day(folder / CURRENT, stream)
+    return linked is not None and day <= linked <= max(day, today) + timedelta(days=1)
 
 
 def _linked_day(link: Path, stream: Stream) -> date | None:
@@ -88,9 +104,9 @@ def _linked_day(link: Path, stream: Stream) -> date | None:
         return None
 
 
-def sweep(folder: Path, stream: Stream, *, today: date, keep_days: int = KEEP_DAYS) -> Iterator[str]:
-    """Removes and yields the files of days longer ago than `keep_days`. Raises OSError."""
+def sweep(folder: Path, stream: Stream, *, today: date, current: date, keep_days: int = KEEP_DAYS) -> Iterator[str]:
+    """Removes and yields the files of days longer ago than `keep_days`, but never the one being written. Raises OSError."""
     for day, name in day_files(folder, stream):
-        if day < today - timedelta(days=keep_days):
+        if day < today - timedelta(days=keep_days) and day != current:
             (folder / name).unlink(missing_ok=True)
             yield name

@@ -15,13 +15,15 @@ from opentelemetry.trace import format_span_id, format_trace_id
 from telemetry.jsonl_days import timestamp
 from telemetry.names import Attr, Event, Stream
 
-# What stands in a line whatever it tells of. `route` and the ids only where there are any.
+# What stands in a line whatever it tells of; `route`, `run_id` and the trace's ids only where there are any.
 COMMON: Mapping[str, str] = MappingProxyType(
     {
         "ts": "when, RFC 3339 in UTC, to the millisecond",
         "event": "what kind of line this is",
         "level": "debug, info, warn, error",
         "summary": "the same in words",
+        "route": "the route's configured name",
+        "run_id": "the memory run that it is of",
         "trace_id": "the trace it belongs to, 32 hex digits",
         "span_id": "the span within the trace, 16 hex digits",
         "trace_flags": "2 hex digits; the last bit: sampled",
@@ -33,7 +35,7 @@ COMMON: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# A dot in a name opens an object: `usage.input` is `{"usage": {"input": …}}`.
+# Of the bot's records. Those of memory carry the names of their line already (`otel_memory`).
 FIELDS: Mapping[Attr, str] = MappingProxyType(
     {
         Attr.ROUTE: "route",
@@ -81,11 +83,6 @@ FIELDS: Mapping[Attr, str] = MappingProxyType(
         Attr.SLACK_CONNECTED: "connected",
         Attr.SLACK_DOWN: "down_seconds",
         Attr.ERROR_TYPE: "error",
-        Attr.MEMORY_RUN_ID: "run_id",
-        Attr.MEMORY_WORKER: "worker",
-        Attr.MEMORY_TRIGGER: "trigger",
-        Attr.MEMORY_STATUS: "status",
-        Attr.MEMORY_REASON: "reason",
     }
 )
 _NAMES: Mapping[str, str] = {attr.value: name for attr, name in FIELDS.items()}
@@ -98,29 +95,23 @@ def stream_of(record: LogRecord) -> Stream:
 
 
 def fields_of(record: LogRecord, *, at: int) -> dict[str, object]:
-    """Without what only the writer knows: pid, seq, v."""
+    """Without what only the writer knows: pid, seq, v. No attribute takes the place of what every line has."""
     event = record.event_name or "log"
-    fields: dict[str, object] = {
+    always: dict[str, object] = {
         "ts": timestamp(at),
         "event": event,
         "level": (record.severity_text or "info").lower(),
         "summary": str(record.body or "").removeprefix(f"{event}: "),
     }
-    for attribute, value in (record.attributes or {}).items():
-        if value != "":
-            _put(fields, _NAMES.get(attribute, attribute), value, dotted=attribute in _NAMES)
-    if record.trace_id:
-        fields["trace_id"] = format_trace_id(record.trace_id)
-        fields["span_id"] = format_span_id(record.span_id or 0)
-        fields["trace_flags"] = f"{int(record.trace_flags or 0):02x}"
-    return fields
+    told = {_NAMES.get(name, name): value for name, value in (record.attributes or {}).items() if value != ""}
+    return {**always, **told, **always, **_ids(record)}
 
 
-def _put(fields: dict[str, object], name: str, value: object, *, dotted: bool) -> None:
-    *outer, last = name.split(".") if dotted else [name]
-    for key in outer:
-        inner = fields.setdefault(key, {})
-        if not isinstance(inner, dict):
-            raise TypeError(f"{name}: {key} is no object")
-        fields = inner
-    fields[last] = value
+def _ids(record: LogRecord) -> dict[str, object]:
+    if not record.trace_id:
+        return {}
+    return {
+        "trace_id": format_trace_id(record.trace_id),
+        "span_id": format_span_id(record.span_id or 0),
+        "trace_flags": f"{int(record.trace_flags or 0):02x}",
+    }

@@ -18,7 +18,7 @@ from pathlib import Path
 
 # A write of another process that is under way looks like a line that broke off; it is given this long to get to its end.
 TRIES, PAUSE_SECONDS = 20, 0.001
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Replaced(OSError):

@@ -12,10 +12,11 @@ from telemetry.jsonl_text import escape, plain, shortened
 MAX_BYTES = 32 * 1024  # the newline included: a follower may read with a buffer of this size
 VERSION = 1
 
-# What every line has, however long the rest of it was.
+# What every line has, however long the rest of it was; cut, if at all, only behind what ids and times of ours may have.
 ALWAYS = ("ts", "event", "level", "summary", "route", "run_id", "trace_id", "span_id", "trace_flags", "pid", "seq", "v")
 # The longest texts first lose what is too much; only a line of very many fields ever comes down to the last one.
 _LENGTHS = (16_384, 4_096, 1_024, 256, 64, 16)
+_AT_LEAST = 64
 
 
 class LineFormatter:
@@ -30,7 +31,7 @@ class LineFormatter:
         for most in _LENGTHS:
             if len(line) <= MAX_BYTES:
                 return line
-            line = self._format({**{key: shortened(value, most) for key, value in cleaned.items()}, "shortened": True})
+            line = self._format({**{key: shortened(value, _room(key, most)) for key, value in cleaned.items()}, "shortened": True})
         return line if len(line) <= MAX_BYTES else self._format(_least(cleaned))
 
     def _format(self, fields: dict[str, object]) -> bytes:
@@ -41,6 +42,10 @@ class LineFormatter:
         return f"{text}\n".encode()
 
 
+def _room(key: str, most: int) -> int:
+    return max(most, _AT_LEAST) if key in ALWAYS else most
+
+
 def _least(fields: dict[str, object]) -> dict[str, object]:
-    kept = {key: shortened(fields[key], 64) for key in ALWAYS if key in fields}
+    kept = {key: shortened(fields[key], _AT_LEAST) for key in ALWAYS if isinstance(fields.get(key), str | int | float)}
     return {**kept, "shortened": True, "left_out": len(fields) - len(kept)}

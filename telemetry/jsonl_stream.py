@@ -28,7 +28,7 @@ class Counts:
 
 @dataclass(slots=True)
 class _Gap:
-    """Lines lost since the last line that was written; `since` and `until` are their own times."""
+    """Lines lost since the last line that was written; `since` and `until`: when the first and the last of them were."""
 
     dropped: int
     since: int
@@ -49,6 +49,7 @@ class LineStream:
         self._format = LineFormatter()
         self._file: AppendFile | None = None
         self._day = date.min
+        self._linked = False
         self._swept = date.min
         self._pid = os.getpid()
         self._seq = 0
@@ -61,8 +62,10 @@ class LineStream:
         self._put(fields, at)
         self._tell_repairs(at)
 
-    def drop(self, error: Exception, *, at: int) -> None:
+    def drop(self, error: Exception) -> None:
+        """Counts a line that could not be written; its own time may be what was wrong with it, so the clock's is told."""
         self.counts.dropped += 1
+        at = self._now()
         what = errno.errorcode.get(error.errno or 0, "") if isinstance(error, OSError) else type(error).__name__
         if self._gap is None:
             self._gap = _Gap(dropped=0, since=at, until=at, error=what)
@@ -111,18 +114,19 @@ class LineStream:
         if self._file is None or day != self._day:
             self._close()
             self._file = AppendFile(self._folder, file_name(self._stream, day))
-            self._day = day
+            self._day, self._linked = day, False
+        if not self._linked:
             self._keep_house(day)
         return self._file
 
     def _keep_house(self, day: date) -> None:
-        """Nothing that a line should be lost for."""
+        """Nothing that a line should be lost for; what could not be done is tried again with the next one."""
         today = day_of(self._now())
         try:
-            point_current(self._folder, self._stream, day, today=today)
+            self._linked = point_current(self._folder, self._stream, day, today=today)
             if today > self._swept:
                 self._swept = today
-                list(sweep(self._folder, self._stream, today=today, keep_days=self._keep_days))
+                list(sweep(self._folder, self._stream, today=today, current=day, keep_days=self._keep_days))
         except OSError as error:
             self._complain(f"{self._stream} log folder", f"{self._folder} could not be kept in order: {error}")
 

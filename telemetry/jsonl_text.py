@@ -18,6 +18,8 @@ _UNSAFE = re.compile(
     "\U000e0001-\U000e007f]"
 )
 
+_AS_THEY_ARE = frozenset({str, int, bool, type(None)})  # nearly all there are; asking for the type alone is cheap
+
 
 def escape(json_text: str) -> str:
     """Of a whole JSON text: outside of its strings none of these characters can stand, so every one of them is in a string."""
@@ -31,7 +33,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 def plain(value: object) -> object:
     """Dicts, lists, text, numbers and nothing else. JSON has no word for NaN and the infinities: they become text."""
-    if value is None or isinstance(value, str | int):
+    if type(value) in _AS_THEY_ARE or isinstance(value, str | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")

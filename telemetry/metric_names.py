@@ -54,16 +54,21 @@ class Source(Enum):
     FIRST_SEEN = auto()
 
 
+MAX_RULES = 128  # of the linter; each has an id of its own
 MAX_FIRST_SEEN = 32  # distinct values of a FIRST_SEEN label; a bot knows a handful of models, a bug may invent thousands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """`fallback` stands for every value outside the set. An optional label is left out where it says nothing."""
+    """`fallback` stands for every value outside the set. An optional label is left out where it says nothing.
+
+    `most`: how many distinct values a FIRST_SEEN label may take.
+    """
 
     key: str
     values: tuple[str, ...] = ()
     source: Source = Source.CLOSED
+    most: int = MAX_FIRST_SEEN
     fallback: str = OTHER
     optional: bool = False
 
@@ -120,6 +125,7 @@ SLACK_METHODS = (
     "users.info",
 )
 TOKEN_TYPES = ("input", "output", "cache_read", "cache_write")
+LOST_SIGNALS = ("traces", "logs")
 RECONNECT_REASONS = ("disconnect", "closed", "stale")
 
 ROUTE = Label(key="route", source=Source.ROUTES, fallback=NONE)
@@ -260,7 +266,10 @@ MEMORY_DISPOSITIONS = _counter(
     Label(key="disposition", values=tuple(Disposition)),
 )
 MEMORY_LINT_FAILURES = _counter(
-    "insomnia.memory.lint_failures", "{failure}", "Rules that refused an operation.", Label(key="rule", source=Source.FIRST_SEEN)
+    "insomnia.memory.lint_failures",
+    "{failure}",
+    "Rules that refused an operation.",
+    Label(key="rule", source=Source.FIRST_SEEN, most=MAX_RULES),
 )
 MEMORY_UNAUDITED = _counter("insomnia.memory.unaudited_changes", "{change}", "Records that were changed outside of the tools.", KIND)
 MEMORY_USAGE = _counter(
@@ -276,5 +285,11 @@ AUDIT_DROPPED = _audit("insomnia.audit.dropped", "Lines that could not be writte
 AUDIT_REPAIRED = _audit("insomnia.audit.repaired", "Lines found broken off in them, and closed.")
 AUDIT = (AUDIT_LINES, AUDIT_DROPPED, AUDIT_REPAIRED)
 SINK_FAILURES = _counter("insomnia.telemetry.failures", "{failure}", "Facts and spans that telemetry itself could not record.")
+EXPORT_LOST = _counter(
+    "insomnia.telemetry.lost",
+    "{item}",
+    "Spans and log records that a collector did not take. What a full queue drops: `otel.sdk.processor.*.processed`.",
+    Label(key="signal", values=LOST_SIGNALS),
+)
 
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

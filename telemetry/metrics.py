@@ -61,13 +61,13 @@ class Metrics:
         if label.source is Source.CLOSED:
             return value if value in label.values else label.fallback
         if label.source is Source.FIRST_SEEN:
-            return value if self._is_among_first(label.key, value) else label.fallback
+            return value if self._is_among_first(label, value) else label.fallback
         return value if value in self._allowed[label.source] else label.fallback
 
-    def _is_among_first(self, key: str, value: str) -> bool:
+    def _is_among_first(self, label: Label, value: str) -> bool:
         with self._lock:
-            seen = self._first_seen.setdefault(key, set())
-            if len(seen) < names.MAX_FIRST_SEEN:
+            seen = self._first_seen.setdefault(label.key, set())
+            if len(seen) < label.most:
                 seen.add(value)
             return value in seen
 
@@ -188,6 +188,8 @@ def _legal_without_route() -> Iterator[tuple[Metric, Labels]]:
     for reason in names.RECONNECT_REASONS:
         yield names.SLACK_RECONNECTS, {"reason": reason}
     yield names.SINK_FAILURES, {}
+    for signal in names.LOST_SIGNALS:
+        yield names.EXPORT_LOST, {"signal": signal}
     yield from _legal_of_runs()
     yield from _legal_of_records()
 

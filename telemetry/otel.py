@@ -27,7 +27,7 @@ from telemetry.troubles import Troubles
 About = Mapping[Attr, AttrValue]
 
 # What a busy channel is full of; at INFO it would bury everything else.
-_ORDINARY_DROPS = frozenset({DropReason.NOT_ADDRESSED, DropReason.OWN_MESSAGE, DropReason.IGNORED_EVENT})
+_ORDINARY_DROPS = frozenset({DropReason.DUPLICATE, DropReason.NOT_ADDRESSED, DropReason.OWN_MESSAGE, DropReason.IGNORED_EVENT})
 
 
 class OtelEmit(Spans):

@@ -10,6 +10,7 @@ from typing import Any, Protocol, assert_never
 
 from opentelemetry import trace
 from opentelemetry._logs import SeverityNumber
+from opentelemetry.trace import Status, StatusCode
 
 from telemetry import metric_names
 from telemetry.actionbar import summary
@@ -41,7 +42,7 @@ MAX_STAGING_IDS, MAX_CONSUMED_IDS, MAX_PATHS = 50, 100, 100
 MAX_QUERY = 200
 
 _SEVERITY = {MemoryStatus.FAILED: SeverityNumber.ERROR, MemoryStatus.CANCELLED: SeverityNumber.WARN}
-_OPS = {
+OPS = {
     RecordOp.WRITE: Attr.MEMORY_WRITTEN,
     RecordOp.EDIT: Attr.MEMORY_EDITED,
     RecordOp.TRIM: Attr.MEMORY_TRIMMED,
@@ -98,7 +99,7 @@ class MemorySinks:
         self._record(Event.WORKER_LIFECYCLE, fields, summary(worker=fact.worker, status=MemoryStatus.STARTED), SeverityNumber.INFO)
 
     def _run_ended(self, fact: MemoryRunEnded) -> None:
-        _note(_on_span(fact))
+        _note(_on_span(fact), error=fact.reason.value if fact.status is MemoryStatus.FAILED else "")
         labels = {"worker": fact.worker, "trigger": fact.trigger, "status": fact.status, "reason": fact.reason}
         self._metrics.add(metric_names.MEMORY_RUNS, labels)
         self._metrics.record(metric_names.MEMORY_RUN_DURATION, labels, fact.seconds)
@@ -147,11 +148,16 @@ class MemorySinks:
         self._record(Event.RECORD_USAGE, fields, f"{fact.op} {kind} {fact.status}, {fact.results} results", SeverityNumber.INFO)
 
 
-def _note(about: Mapping[Attr, AttrValue]) -> None:
-    """Onto the run's own span. A skip may be told where there is none, in the middle of a reply for instance."""
+def _note(about: Mapping[Attr, AttrValue], *, error: str = "") -> None:
+    """Onto the run's own span. A skip may be told where there is none, in a reply for instance, or in another run."""
     span = trace.get_current_span()
-    if str(getattr(span, "name", "")).partition(" ")[0] == SpanName.MEMORY_RUN:
+    known: Mapping[str, Any] = getattr(span, "attributes", None) or {}
+    is_own = str(about[Attr.MEMORY_RUN_ID]).startswith(str(known.get(Attr.MEMORY_RUN_ID.value, "")))
+    if is_own and str(getattr(span, "name", "")).partition(" ")[0] == SpanName.MEMORY_RUN:
         span.set_attributes(plain(about))
+        if error:
+            span.set_attribute(Attr.ERROR_TYPE.value, error)
+            span.set_status(Status(StatusCode.ERROR))
 
 
 def _on_span(fact: MemoryRunEnded) -> dict[Attr, AttrValue]:
@@ -165,7 +171,7 @@ def _on_span(fact: MemoryRunEnded) -> dict[Attr, AttrValue]:
     if fact.extract:
         about[Attr.MEMORY_STAGED] = fact.extract.staged
     if fact.consolidation:
-        about |= {attr: fact.consolidation.ops.get(op, 0) for op, attr in _OPS.items()}
+        about |= {attr: fact.consolidation.ops.get(op, 0) for op, attr in OPS.items()}
     return about
 
 

@@ -147,13 +147,12 @@ def metric_exporter(target: Target) -> GrpcMetricExporter | HttpMetricExporter:
 
 
 def _http(target: Target) -> dict[str, Any]:
-    past_proxy: dict[str, Any] = {}
-    if target.is_loopback:
-        import requests  # only here: 40 ms of import that no machine without a collector pays
+    from telemetry.otlp_session import CollectorSession  # only here: 40 ms of import that no machine without a collector pays
 
-        past_proxy["session"] = requests.Session()
-        past_proxy["session"].trust_env = False
-    return {"endpoint": target.endpoint, "timeout": target.timeout_seconds, **past_proxy}
+    # Where the operator names a provider of credentials, the session is that one's to make.
+    provided = any(name.startswith("OTEL_PYTHON_EXPORTER_OTLP_HTTP_") and name.endswith("CREDENTIAL_PROVIDER") for name in os.environ)
+    session: dict[str, Any] = {} if provided else {"session": CollectorSession(direct=target.is_loopback)}
+    return {"endpoint": target.endpoint, "timeout": target.timeout_seconds, **session}
 
 
 def _grpc(target: Target) -> dict[str, Any]:

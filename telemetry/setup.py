@@ -30,11 +30,12 @@ from telemetry.emit import Emit
 from telemetry.events import Fact
 from telemetry.jsonl import JsonlExporter
 from telemetry.local_fields import WithoutLocalFields
-from telemetry.metric_names import SINK_FAILURES
+from telemetry.metric_names import EXPORT_LOST, SINK_FAILURES
 from telemetry.metrics import Metrics
 from telemetry.names import Attr
 from telemetry.otel import OtelEmit
 from telemetry.otlp import Signal, Target
+from telemetry.otlp_lost import CountingLogExporter, CountingSpanExporter
 from telemetry.troubles import Troubles, hear_sdk_log
 
 SCOPE = "insomnia"
@@ -77,7 +78,8 @@ def telemetry(settings: TelemetrySettings) -> Iterator[Emit]:
     hear_sdk_log(troubles)
     targets = otlp.targets(os.environ, troubles)
     with otlp.sdk_environment():
-        providers = _Providers.build(settings, targets, troubles)
+        # The counter comes with the metrics, those with the providers; nothing is lost before there is something to emit.
+        providers = _Providers.build(settings, targets, troubles, lost=lambda signal, n: metrics.add(EXPORT_LOST, {"signal": signal}, n))
         metrics = Metrics(providers.meters.get_meter(SCOPE, settings.version), routes=settings.routes, accounts=settings.accounts)
         troubles.on_failure = lambda: metrics.add(SINK_FAILURES, {})
         for exporter in settings.log_exporters:
@@ -102,7 +104,9 @@ class _Providers:
     loggers: LoggerProvider
 
     @classmethod
-    def build(cls, settings: TelemetrySettings, targets: dict[Signal, Target], troubles: Troubles) -> _Providers:
+    def build(
+        cls, settings: TelemetrySettings, targets: dict[Signal, Target], troubles: Troubles, *, lost: Callable[[Signal, int], None]
+    ) -> _Providers:
         resource = _resource(settings)
         meters = _meters(settings, targets.get("metrics"), troubles=troubles, resource=resource)
         tracers = TracerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters)
@@ -116,11 +120,12 @@ class _Providers:
         # A wrong OTEL_* value costs that signal its export, never the bot its start.
         if target := targets.get("traces"):
             with troubles.caught("OTLP traces"):
-                tracers.add_span_processor(BatchSpanProcessor(otlp.span_exporter(target, meters), meter_provider=meters))
+                spans = CountingSpanExporter(otlp.span_exporter(target, meters), lambda n: lost("traces", n))
+                tracers.add_span_processor(BatchSpanProcessor(spans, meter_provider=meters))
         if target := targets.get("logs"):
             with troubles.caught("OTLP logs"):
-                batch = BatchLogRecordProcessor(otlp.log_exporter(target, meters), meter_provider=meters)
-                loggers.add_log_record_processor(WithoutLocalFields(batch))
+                records = CountingLogExporter(otlp.log_exporter(target, meters), lambda n: lost("logs", n))
+                loggers.add_log_record_processor(WithoutLocalFields(BatchLogRecordProcessor(records, meter_provider=meters)))
         return cls(tracers=tracers, meters=meters, loggers=loggers)
 
     def close(self, seconds: float, troubles: Troubles) -> None:

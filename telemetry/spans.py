@@ -22,7 +22,7 @@ from telemetry.troubles import Troubles
 
 CANCELLED = "cancelled"
 
-_KINDS = {SpanName.PROCESS: SpanKind.CONSUMER, SpanName.CHAT: SpanKind.CLIENT, SpanName.SLACK_REPLY: SpanKind.CLIENT}
+KINDS = {SpanName.PROCESS: SpanKind.CONSUMER, SpanName.CHAT: SpanKind.CLIENT, SpanName.SLACK_REPLY: SpanKind.CLIENT}
 
 
 def plain(attributes: Mapping[Attr, AttrValue]) -> dict[str, AttrValue]:
@@ -109,7 +109,7 @@ class Spans:
             span = self._tracer.start_span(
                 f"{name.value} {label}" if label else name.value,
                 context=Context() if root else None,
-                kind=_KINDS.get(name, SpanKind.INTERNAL),
+                kind=KINDS.get(name, SpanKind.INTERNAL),
                 attributes=plain(attributes or {}),
                 links=[to_link(ref) for ref in links],
             )

@@ -121,7 +121,8 @@ def loads(text: str) -> Status:
 
 def clean(text: str) -> str:
     """One line without control, format and unpaired characters, of bounded length."""
-    shown = "".join(" " if sign.isspace() else sign for sign in text[:MAX_TEXT] if unicodedata.category(sign) not in ("Cc", "Cf", "Cs"))
+    signs = (" " if sign.isspace() else sign for sign in text[:MAX_TEXT])
+    shown = "".join(sign for sign in signs if unicodedata.category(sign) not in ("Cc", "Cf", "Cs"))
     return " ".join(shown.split())
 
 
@@ -131,9 +132,14 @@ def write_private_atomic(path: Path, text: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         new.unlink()
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
-        file.write(text)
-    new.replace(path)
+    try:
+        with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+        new.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            new.unlink()
+        raise
 
 
 def _read(path: Path) -> str:
@@ -141,7 +147,7 @@ def _read(path: Path) -> str:
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ValueError("not a file")
-        return file.read(MAX_BYTES + 1)[:MAX_BYTES].decode("utf-8")
+        return file.read(MAX_BYTES).decode("utf-8")
 
 
 def _typed(read: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ VERSION = 1
 BUSY_SECONDS = 2.0  # somebody who looks into the file by hand holds it for moments
 CHECKED_BYTES = 64 * 1024 * 1024  # read through at the start in a tenth of a second; what is larger shows its damage when it is used
 WAL_BYTES = 16 * 1024 * 1024  # kept of the file beside it after a burst
-BESIDE = ("", "-wal", "-shm")
+BESIDE = ("-wal", "-shm", "")  # in the order in which they are moved: no new file may ever find the log of an old one
 
 # Times are nanoseconds since the epoch. `ended` is NULL while a trace runs, and for ever after a crash (outcome `interrupted`).
 # spans.body: JSON, a list of [span_id, parent_id, name, start, duration, status 0|1|2 (unset, ok, error), attributes, links].
@@ -70,19 +70,22 @@ def open_to_write(path: Path) -> sqlite3.Connection:
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
-    """Raises FileNotFoundError, TraceFileUnusable, sqlite3.Error. Changes nothing."""
+    """Raises FileNotFoundError, TraceFileUnusable, sqlite3.Error. Changes nothing in it."""
     if not path.is_file():
         raise FileNotFoundError(path)
     db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+    db.text_factory = lambda raw: raw.decode("utf-8", "replace")  # a damaged letter is no reason to show nothing
     try:
-        if _version(db) != VERSION:
-            raise TraceFileUnusable(f"it has format {_version(db)}, this version reads {VERSION}", "other")
+        if (version := _version(db)) != VERSION:
+            if version == 0 and not _tables(db):  # made a moment ago by a bot that has only just started
+                raise FileNotFoundError(path)
+            raise TraceFileUnusable(f"it has format {version}, this version reads {VERSION}", f"v{version}")
     except sqlite3.Error as error:
         db.close()
         if is_damage(error):
             raise TraceFileUnusable(f"it is damaged ({error})", "damaged") from error
         raise
-    except TraceFileUnusable:
+    except (TraceFileUnusable, FileNotFoundError):
         db.close()
         raise
     return db
@@ -101,7 +104,8 @@ def put_aside(path: Path, mark: str) -> Path:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    """SQLITE_ERROR: our statements are right, so the file lacks what they name, or has a format that it never had."""
+    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
 def _make_private(path: Path) -> None:
@@ -114,10 +118,10 @@ def _make_private(path: Path) -> None:
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:
-    version, tables = _version(db), int(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    version, tables = _version(db), _tables(db)
     if version > VERSION:
         raise TraceFileUnusable(f"it has format {version}, this version writes {VERSION}", f"v{version}")
-    if tables and version != VERSION:
+    if tables and (tables != _our_tables() or version != VERSION):
         raise TraceFileUnusable("its tables are not those of this version", f"v{version}")
     if tables and path.stat().st_size <= CHECKED_BYTES and (found := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
         raise TraceFileUnusable(f"it is damaged ({found})", "damaged")
@@ -128,6 +132,20 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     db.execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
     if not tables:
         db.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
+
+
+def _tables(db: sqlite3.Connection) -> set[str]:
+    """The statements that made them."""
+    return {str(row[0]) for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+
+
+def _our_tables() -> set[str]:
+    db = sqlite3.connect(":memory:")
+    try:
+        db.executescript(SCHEMA)
+        return _tables(db)
+    finally:
+        db.close()
 
 
 def _version(db: sqlite3.Connection) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 
 from telemetry.events import TraceRef
 from telemetry.trace_file import TraceFileUnusable, is_damage, open_to_read
+from telemetry.trace_rows import REPLY, RUN
 
 CANDIDATES = 20  # of an ambiguous prefix; more help nobody
 UNSET, OK, ERROR = range(3)
@@ -99,7 +100,7 @@ class StoredReset:
 class Wanted:
     """What `insomnia traces` may ask for; "" and None: any. `since`: seconds since the epoch."""
 
-    kinds: Sequence[str] = ("reply", "run")
+    kinds: Sequence[str] = (REPLY, RUN)
     route: str = ""
     outcome: str = ""
     decision: str = ""
@@ -113,7 +114,7 @@ _NEWEST_FIRST = " ORDER BY started DESC, id DESC LIMIT ?"
 
 
 class TraceReader:
-    """Raises TraceFileUnusable where the file turns out to be damaged, sqlite3.Error where it cannot be read just now."""
+    """Raises TraceFileUnusable where the file turns out to be damaged, sqlite3.Error where it cannot be read (see `reading`)."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
@@ -124,9 +125,10 @@ class TraceReader:
         row = self._db.execute(f"{_SUMMARY} WHERE trace_id=?", (_key(trace_id),)).fetchone()
         if row is None:
             return None
-        bodies = self._db.execute("SELECT body FROM spans WHERE trace=? ORDER BY id", (row["id"],))
-        spans = [_span(fields) for (body,) in bodies for fields in json.loads(body)]
-        return StoredTrace(_summary(row), tuple(sorted(spans, key=lambda span: (span.start, span.end))))
+        with _whole():
+            bodies = self._db.execute("SELECT body FROM spans WHERE trace=? ORDER BY id", (row["id"],))
+            spans = [_span(fields) for (body,) in bodies for fields in json.loads(body)]
+            return StoredTrace(_summary(row), tuple(sorted(spans, key=lambda span: (span.start, span.end))))
 
     # -- found by ------------------------------------------------------------------------------------------------------
     def by_prefix(self, prefix: str) -> list[Summary]:
@@ -143,10 +145,9 @@ class TraceReader:
         where = "WHERE id IN (SELECT trace FROM posts WHERE posts.ts=?) AND (channel=? OR ?='')"
         return self._some(where, (ts, channel, channel), limit=CANDIDATES)
 
-    def of_thread(self, channel: str, thread_ts: str, *, before: float | None = None, limit: int = CANDIDATES) -> list[Summary]:
-        """`before`: began earlier than this (seconds)."""
-        end = _ns(before) if before is not None else 2**63 - 1
-        return self._some("WHERE thread_ts=? AND channel=? AND started < ?", (thread_ts, channel, end), limit=limit)
+    def by_thread(self, thread_ts: str, *, channel: str = "") -> list[Summary]:
+        """Replies in the thread with this root, newest first."""
+        return self._some("WHERE thread_ts=? AND (channel=? OR ?='')", (thread_ts, channel, channel), limit=CANDIDATES)
 
     def following(self, trace_id: str) -> list[Summary]:
         """Later attempts at what this trace did not finish."""
@@ -186,21 +187,32 @@ class TraceReader:
         return None if at is None else at / 1e9
 
     def _some(self, where: str, values: Sequence[object], *, limit: int) -> list[Summary]:
-        return [_summary(row) for row in self._db.execute(f"{_SUMMARY} {where}{_NEWEST_FIRST}", (*values, limit))]
+        with _whole():
+            return [_summary(row) for row in self._db.execute(f"{_SUMMARY} {where}{_NEWEST_FIRST}", (*values, limit))]
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    """SQLite finds damage in its own pages, not in what they hold."""
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError) as error:
+        raise TraceFileUnusable("it is damaged (a row of it makes no sense)", "damaged") from error
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[TraceReader]:
-    """Raises FileNotFoundError where no bot has written yet, TraceFileUnusable, sqlite3.Error."""
-    db = open_to_read(path)
+    """Raises FileNotFoundError where no bot has written yet, TraceFileUnusable where nothing can be read, damaged or not."""
     try:
-        yield TraceReader(db)
+        db = open_to_read(path)
+        try:
+            yield TraceReader(db)
+        finally:
+            db.close()
     except sqlite3.Error as error:
         if is_damage(error):
             raise TraceFileUnusable(f"it is damaged ({error})", "damaged") from error
-        raise
-    finally:
-        db.close()
+        raise TraceFileUnusable(f"it cannot be read ({error})", "") from error
 
 
 def _summary(row: sqlite3.Row) -> Summary:
@@ -217,13 +229,13 @@ def _summary(row: sqlite3.Row) -> Summary:
 def _span(fields: Sequence[Any]) -> StoredSpan:
     span_id, parent_id, name, start, duration, status, attributes, *links = fields
     return StoredSpan(
-        span_id=span_id,
-        parent_id=parent_id,
-        name=name,
-        start=start,
-        end=start + duration,
-        status=status,
-        attributes=attributes,
+        span_id=str(span_id),
+        parent_id=str(parent_id),
+        name=str(name),
+        start=int(start),
+        end=int(start) + int(duration),
+        status=int(status),
+        attributes=dict(attributes),
         links=tuple(TraceRef(*link) for link in links[0]) if links else (),
     )
 

@@ -17,8 +17,8 @@ from telemetry.names import Attr, SpanName
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
-KINDS = {SpanName.PROCESS.value: "reply", SpanName.SESSION.value: "session", SpanName.SESSION_RESET.value: "reset"}
-RUN, OTHER = "run", "other"
+REPLY, RUN, SESSION, RESET, OTHER = "reply", "run", "session", "reset", "other"
+KINDS = {SpanName.PROCESS.value: REPLY, SpanName.SESSION.value: SESSION, SpanName.SESSION_RESET.value: RESET}
 INTERRUPTED = "interrupted"  # its process died before it ended
 _DROPS = frozenset(reason.value for reason in DropReason)
 
@@ -74,12 +74,18 @@ def gather(batch: Iterable[ReadableSpan | Begun]) -> dict[int, Gathered]:
         trace = found.get(span.context.trace_id)
         if trace is None:
             trace = found[span.context.trace_id] = Gathered(first_start=span.start_time or 0)
-        attributes = dict(span.attributes or {})
+        attributes = _read(span)
         if isinstance(item, Begun):
             trace.columns |= _root(span, attributes)
         else:
             _take(trace, span, span.context.span_id, attributes)
     return found
+
+
+def _read(span: ReadableSpan) -> Attributes:
+    """A root that still runs is written to by its reply meanwhile: what is just being replaced is left out."""
+    attributes = span.attributes or {}
+    return {key: value for key in attributes if (value := attributes.get(key)) is not None}
 
 
 def _take(trace: Gathered, span: ReadableSpan, span_id: int, attributes: Attributes) -> None:
@@ -88,7 +94,7 @@ def _take(trace: Gathered, span: ReadableSpan, span_id: int, attributes: Attribu
     row = (f"{span_id:016x}", above, name, start, end - start, span.status.status_code.value, attributes)
     trace.spans.append((*row, _links(span)) if span.links else row)
     if parent is None:
-        trace.columns |= _root(span, attributes) | {"ended": end} | _end(attributes)
+        trace.columns |= _root(span, attributes) | {"ended": end} | _end(span.name, attributes)
     _note(trace, name, attributes, at=end)
 
 
@@ -98,25 +104,25 @@ def _note(trace: Gathered, name: str, attributes: Attributes, *, at: int) -> Non
     elif name == SpanName.SESSION_RESET.value:
         trace.resets.append((at, *_reset(attributes)))
     elif name == SpanName.SESSION_START.value:
-        text = (attributes.get(a.value, "") for a in (Attr.GEN_AI_CONVERSATION_ID, Attr.RESET_HOW, Attr.SESSION_ACCOUNT))
+        text = (_text(attributes.get(a.value, "")) for a in (Attr.GEN_AI_CONVERSATION_ID, Attr.RESET_HOW, Attr.SESSION_ACCOUNT))
         trace.starts.append((at, *text))
     elif name == SpanName.SLACK_REPLY.value:
         posted = attributes.get(Attr.REPLY_TS.value, ())
-        trace.posts += [posted] if isinstance(posted, str) else list(posted)
+        trace.posts += [_text(ts) for ts in ([posted] if isinstance(posted, str) else posted)]
     elif name.startswith(SpanName.INVOKE_AGENT.value) and (agent := attributes.get(Attr.GEN_AI_AGENT.value)):
-        trace.columns.setdefault("route", agent)
+        trace.columns.setdefault("route", _text(agent))
 
 
 def _reset(attributes: Attributes) -> Iterable[Any]:
     """key, route, session id, cause, how, epoch, forgotten, tokens before and after."""
     words = (Attr.SESSION_KEY, Attr.ROUTE, Attr.GEN_AI_CONVERSATION_ID, Attr.RESET_CAUSE, Attr.RESET_HOW)
     numbers = (Attr.SESSION_EPOCH, Attr.RESET_FORGOTTEN, Attr.RESET_PRE_TOKENS, Attr.RESET_POST_TOKENS)
-    return (*(attributes.get(a.value, "") for a in words), *(attributes.get(a.value) for a in numbers))
+    return (*(_text(attributes.get(a.value, "")) for a in words), *(attributes.get(a.value) for a in numbers))
 
 
 def _root(span: ReadableSpan, attributes: Attributes) -> dict[str, Any]:
     columns = _present(_ROOT, attributes) | {"kind": _kind(span.name), "name": span.name, "started": span.start_time or 0}
-    if columns["kind"] == "reply" and span.links:
+    if columns["kind"] == REPLY and span.links:
         columns["previous"] = span.links[0].context.trace_id.to_bytes(16, "big")
     return columns
 
@@ -125,17 +131,25 @@ def _kind(name: str) -> str:
     return KINDS.get(name) or (RUN if name.startswith(SpanName.MEMORY_RUN.value) else OTHER)
 
 
-def _end(attributes: Attributes) -> dict[str, str]:
-    """A root that says nothing of its outcome was cancelled before it could."""
+def _end(name: str, attributes: Attributes) -> dict[str, str]:
+    """A reply or run that says nothing of its outcome was cancelled before it could; a session only ends."""
+    if _kind(name) not in (REPLY, RUN):
+        return {}
     outcome = attributes.get(Attr.REPLY_OUTCOME.value) or attributes.get(Attr.MEMORY_STATUS.value) or Outcome.CANCELLED.value
     reason = attributes.get(Attr.REPLY_REASON.value) or attributes.get(Attr.MEMORY_REASON.value) or ""
     if outcome == Outcome.CANCELLED.value and reason in _DROPS:
         outcome = Outcome.DROPPED.value
-    return {"outcome": str(outcome), "reason": str(reason)}
+    return {"outcome": _text(outcome), "reason": _text(reason)}
 
 
 def _present(columns: Mapping[str, str], attributes: Attributes) -> dict[str, Any]:
-    return {column: value for column, key in columns.items() if (value := attributes.get(key)) not in (None, "")}
+    found = {column: value for column, key in columns.items() if (value := attributes.get(key)) not in (None, "")}
+    return {column: value if isinstance(value, int) else _text(value) for column, value in found.items()}
+
+
+def _text(value: object) -> str:
+    """As SQLite takes it: no lone surrogates."""
+    return str(value).encode("utf-8", "replace").decode()
 
 
 def _links(span: ReadableSpan) -> list[tuple[str, str]]:

@@ -8,12 +8,10 @@ spans of that moment, which are counted, and is over as soon as writing works ag
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from opentelemetry.context import Context
@@ -46,6 +44,7 @@ class TraceStore(SpanProcessor):
         now: Callable[[], int] = time.time_ns,
     ) -> None:
         self.dropped = 0
+        self._counting = threading.Lock()
         self._on_drop = on_drop
         self._troubles = Troubles()
         self._writer = TraceWriter(path, troubles=self._troubles, seconds=days * 86_400, max_bytes=max_bytes, now=now)
@@ -78,7 +77,8 @@ class TraceStore(SpanProcessor):
         return True
 
     def _lost(self, count: int) -> None:
-        self.dropped += count
+        with self._counting:
+            self.dropped += count
         self._on_drop(count)
 
     # -- the end, and tests --------------------------------------------------------------------------------------------
@@ -108,8 +108,7 @@ class TraceStore(SpanProcessor):
             self._wake.clear()
             self._turn()
         self._turn()
-        with suppress(sqlite3.Error):
-            self._writer.close()
+        self._writer.close()
 
     def _turn(self) -> None:
         flushing = list(self._flushing)
@@ -119,8 +118,9 @@ class TraceStore(SpanProcessor):
             lost = self._writer.write(batch)
             if self._writer.prune():
                 self._wake.set()  # there is more of it than one step takes
-        if lost:
-            self._lost(lost)
+        with self._troubles.caught("trace store"):
+            if lost:
+                self._lost(lost)
         for written in flushing:
             self._flushing.popleft()
             written.set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,6 @@ class TraceWriter:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            self._rows.clear()  # some of them were taken back
             if isinstance(error, sqlite3.Error) and is_damage(error):
                 raise TraceFileUnusable(f"it is damaged ({error})", "damaged") from error
             what = f"the trace store cannot be written ({error}); traces are missing until it can, replies are not affected"
@@ -108,7 +107,8 @@ class TraceWriter:
         db, self._db = self._db, None
         self._rows.clear()
         if db is not None:
-            db.close()
+            with suppress(sqlite3.Error):  # of a disk that takes no last checkpoint; what was written is in the file beside it
+                db.close()
 
     # -- rows (inside a transaction) -----------------------------------------------------------------------------------
     def _put(self, db: sqlite3.Connection, gathered: Mapping[int, Gathered]) -> None:
@@ -116,9 +116,13 @@ class TraceWriter:
             return
         if len(self._rows) > REMEMBERED_TRACES:
             self._rows.clear()
-        with _transaction(db):
-            for trace_id, trace in gathered.items():
-                self._trace(db, trace_id, trace)
+        try:
+            with _transaction(db):
+                for trace_id, trace in gathered.items():
+                    self._trace(db, trace_id, trace)
+        except BaseException:
+            self._rows.clear()  # some of them were taken back
+            raise
 
     def _trace(self, db: sqlite3.Connection, trace_id: int, trace: Gathered) -> None:
         row = self._row(db, trace_id, trace)
@@ -169,7 +173,7 @@ class TraceWriter:
                 db.execute(f"DELETE FROM {table} WHERE trace <= ?", (last,))
             db.execute("DELETE FROM traces WHERE id <= ?", (last,))
         self._rows.clear()
-        db.execute("PRAGMA incremental_vacuum").fetchall()
+        db.executescript("PRAGMA incremental_vacuum")  # `execute` would stop after the first page
         return True
 
     def _too_old(self, db: sqlite3.Connection) -> int | None:

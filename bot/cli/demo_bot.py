@@ -134,6 +134,16 @@ class DemoBot:
         except (urllib.error.URLError, OSError, ValueError) as error:
             raise CommandError(f"the embedded model does not answer ({error})") from error
 
+    # -- the operator --------------------------------------------------------------------------------------------------
+    def command(self, *argv: str) -> str:
+        """What `insomnia` prints in this workspace."""
+        env = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        whole = [sys.executable, "-m", "bot", *argv, "--workspace", str(self._root)]
+        done = subprocess.run(whole, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_SECONDS, check=False)
+        if done.returncode:
+            raise CommandError(f"insomnia {' '.join(argv)} ended with {done.returncode}: {done.stderr.decode(errors='replace').strip()}")
+        return done.stdout.decode()
+
     # -- traces --------------------------------------------------------------------------------------------------------
     def trace(self, trace_id: str) -> list[dict[str, Any]]:
         """The spans of one reply, once its root has arrived."""

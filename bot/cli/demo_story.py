@@ -5,6 +5,7 @@ A step's name is an interface (CI and people grep for it); so is the order, sinc
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -131,6 +132,32 @@ def _trace_complete(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
     )
 
 
+def _why_explains_reply(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    first = _needed(seen.first)
+    why = json.loads(bot.command("why", first.trace_id, "--json"))
+    page = bot.command("why", first.trace_id)
+    said = " ".join(page.split())
+    explained = "the thread was read again from Slack, because there was no session yet" in said and seen.thread in said
+    same = why["gate"]["reason"] == "no_session" and why["history"]["read"] == first.gate.get("messages")
+    return explained and same and FACT not in page, said[: said.index(" Where the time went")]
+
+
+def _bot_log_line(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    first = _needed(seen.first)
+    lines = [json.loads(line) for line in bot.command("logs", "bot", "--json").splitlines()]
+    of_first = {line["event"]: line for line in lines if line.get("trace_id") == first.trace_id}
+    ok = {"gate_decision", "thread_refetched", "reply"} <= of_first.keys() and FACT not in json.dumps(lines, ensure_ascii=False)
+    told = of_first.get("reply", {})
+    return ok, f"{len(lines)} lines, {len(of_first)} of them of the first reply; its last: {json.dumps(told, ensure_ascii=False)}"
+
+
+def _status_line(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    line, status = bot.command("status", "--line").strip(), json.loads(bot.command("status", "--json"))
+    (session,) = [s for s in status["sessions"] if s["route"] == "main"]
+    ok = bool(line) and status["line"] == line and status["bot"]["up"] and session["known_threads"] > 0
+    return ok, f"{line}; bot up, route main {session['state']} with {_many(session['known_threads'], 'known thread')}"
+
+
 ACTS: tuple[Callable[[DemoBot, _Seen], tuple[bool, str]], ...] = (
     _old_thread_refetched,
     _answer_from_old_thread,
@@ -142,6 +169,9 @@ ACTS: tuple[Callable[[DemoBot, _Seen], tuple[bool, str]], ...] = (
     _resume_resets,
     _failed_fetch_not_marked,
     _trace_complete,
+    _why_explains_reply,
+    _bot_log_line,
+    _status_line,
 )
 
 

@@ -22,6 +22,10 @@ def build_parser() -> argparse.ArgumentParser:
     _up_and_run(commands)
     _threads(commands)
     _say(commands)
+    _why(commands)
+    _traces(commands)
+    _status(commands)
+    _logs(commands)
     _config(commands)
     _demo(commands)
     return parser
@@ -94,6 +98,68 @@ def _say(commands: Commands[argparse.ArgumentParser]) -> None:
     _workspace(say, default=Path(), where=HERE)
 
 
+def _why(commands: Commands[argparse.ArgumentParser]) -> None:
+    why = _command(
+        commands,
+        "why",
+        entry="bot.cli.why:why",
+        summary="explain one reply on a page: what was decided, read and left out, by which session, where the time went",
+        example="insomnia why last\n  insomnia why https://example.slack.com/archives/C012ABC/p1761559200000100",
+    )
+    why.add_argument("ref", metavar="REF", help="a Slack permalink, CHANNEL/TS, TS, a trace id or the beginning of one, or `last`")
+    why.add_argument("--json", action="store_true", help=JSON)
+    _workspace(why, default=Path(), where=HERE)
+
+
+def _traces(commands: Commands[argparse.ArgumentParser]) -> None:
+    traces = _command(
+        commands,
+        "traces",
+        entry="bot.cli.traces:traces",
+        summary="list recent replies and memory runs, newest first",
+        example="insomnia traces --outcome failed --since 1d",
+    )
+    traces.add_argument("--route", metavar="NAME", help="only this route")
+    traces.add_argument("--outcome", metavar="WORD", help="only these, such as answered, failed, dropped, interrupted")
+    traces.add_argument("--decision", metavar="WORD", help="only this decision of the gate: known, new, refetched, refetch_failed")
+    traces.add_argument("--since", metavar="WHEN", help="how long ago (90s, 15m, 1h, 2d, 1w), or a time (2026-01-31T09:00)")
+    traces.add_argument("--limit", metavar="N", type=_count, default=20, help="at most so many (default: 20)")
+    traces.add_argument("--json", action="store_true", help=JSON)
+    _workspace(traces, default=Path(), where=HERE)
+
+
+def _logs(commands: Commands[argparse.ArgumentParser]) -> None:
+    logs = _command(
+        commands,
+        "logs",
+        entry="bot.cli.logs:logs",
+        summary="show what the bot and its memory workers logged, the last 24 hours of it",
+        example="insomnia logs memory --since 7d --event worker_lifecycle\n  insomnia logs -f",
+    )
+    logs.add_argument("stream", metavar="memory|bot", nargs="?", choices=("memory", "bot"), help="only this log (default: both, by time)")
+    logs.add_argument("-f", "--follow", action="store_true", help="begin with the last 10 lines and go on until Ctrl-C, days and all")
+    logs.add_argument("--since", metavar="WHEN", help="how long ago (90s, 15m, 1h, 2d, 1w), or a time (2026-01-31T09:00)")
+    logs.add_argument("--event", metavar="NAME", help="only this event, such as gate_decision or worker_lifecycle")
+    logs.add_argument("--route", metavar="NAME", help="only this route")
+    logs.add_argument("--json", action="store_true", help="print the lines as JSON, one object a line")
+    _workspace(logs, default=Path(), where=HERE)
+
+
+def _status(commands: Commands[argparse.ArgumentParser]) -> None:
+    status = _command(
+        commands,
+        "status",
+        entry="bot.cli.status:status",
+        summary="say whether the bot is up, and what it, its sessions and memory last did",
+        example="insomnia status --line --width 40",
+    )
+    form = status.add_mutually_exclusive_group()
+    form.add_argument("--line", action="store_true", help="one line for a status bar or prompt; always ends with 0")
+    form.add_argument("--json", action="store_true", help=JSON)
+    status.add_argument("--width", metavar="N", type=_columns, help="how many columns there are (default: the terminal's, or 80)")
+    _workspace(status, default=Path(), where=HERE)
+
+
 def _config(commands: Commands[argparse.ArgumentParser]) -> None:
     config = _command(
         commands,
@@ -117,6 +183,20 @@ def _demo(commands: Commands[argparse.ArgumentParser]) -> None:
     demo.add_argument("--json", action="store_true", help="print one JSON object a step")
     demo.add_argument("--keep", action="store_true", help="leave the workspace on disk and say where it is")
     _workspace(demo, default=None, where="a directory to work in (default: a fresh temporary one)")
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
+    return count
+
+
+def _columns(text: str) -> int:
+    columns = int(text)
+    if columns < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of columns above 0")
+    return columns
 
 
 def _seconds(text: str) -> float:

@@ -19,6 +19,7 @@ from bot.cli.control import SlackControl, find_control
 from bot.cli.terminal import grey, one_line, safe
 
 LOOK_SECONDS = 10.0  # how long one request waits: between two of them a stopped bot is noticed
+WHISPERED = "whispered"
 PAUSE_SECONDS = 0.2  # between two looks: a bot that is stopping answers them at once
 REPLY_EVENT = "insomnia_reply"
 TRACE_DIGITS = 8  # what people are shown of a trace id; enough to look it up
@@ -50,7 +51,7 @@ def say(args: argparse.Namespace) -> int:
         raise CommandError(
             f"no answer within {args.timeout:g} s (message {posted['ts']} in {posted['channel']}); the bot may still answer it"
         )
-    return 0 if heard.outcome == "answered" else FAILED
+    return 0 if heard.outcome in ("answered", WHISPERED) else FAILED
 
 
 def _message(control: SlackControl, args: argparse.Namespace) -> dict[str, Any]:
@@ -74,7 +75,8 @@ def _hear(control: SlackControl, posted: dict[str, Any], *, seconds: float, work
     while (left := end - time.monotonic()) > 0:
         look = min(left, LOOK_SECONDS)
         query = {"channel": posted["channel"], "ts": posted["ts"], "timeout": f"{look:.3f}"}
-        if heard := _whole(control.get("wait", query, wait_seconds=look)["messages"]):
+        told = control.get("wait", query, wait_seconds=look)
+        if heard := _whole(told["messages"]) or _whispered(told["ephemerals"]):
             return heard
         find_control(workspace)  # a bot that died answers no more, and says so here
         time.sleep(min(left, PAUSE_SECONDS))
@@ -103,12 +105,21 @@ def _whole(posts: Sequence[dict[str, Any]]) -> Heard | None:
     )
 
 
+def _whispered(whispers: Sequence[dict[str, Any]]) -> Heard | None:
+    """What only the speaker sees: the answer to `why`."""
+    if not whispers:
+        return None
+    text, ts = whispers[0]["text"], whispers[0]["ts"]
+    return Heard(text=text, shown=whispers[0].get("shown", text), ts=ts, parts=1, outcome=WHISPERED, trace_id="", gate=None)
+
+
 def _tell(args: argparse.Namespace, posted: dict[str, Any], heard: Heard | None, *, outcome: str | None) -> int:
     if args.json:
         print(json.dumps(_as_json(posted, heard, outcome), ensure_ascii=False))
     elif heard:
         print(safe(heard.shown))
-        print(grey(" · ".join(filter(None, (gate_in_words(heard.gate), f"trace {one_line(heard.trace_id)[:TRACE_DIGITS]}")))))
+        trace = f"trace {one_line(heard.trace_id)[:TRACE_DIGITS]}" if heard.trace_id else "only you see this"
+        print(grey(" · ".join(filter(None, (gate_in_words(heard.gate), trace)))))
     elif outcome is None:
         print(f"said in {posted['channel']}, thread {posted['thread_ts']}")
     return 0
@@ -121,7 +132,7 @@ def _as_json(posted: dict[str, Any], heard: Heard | None, outcome: str | None) -
         "thread_ts": posted["thread_ts"],
         "outcome": outcome,
         "reply": {"text": heard.text, "ts": heard.ts, "parts": heard.parts} if heard else None,
-        "trace_id": heard.trace_id if heard else None,
+        "trace_id": heard.trace_id or None if heard else None,
         "gate": heard.gate if heard else None,
     }
 

@@ -19,9 +19,12 @@ def one_line(text: str) -> str:
     return " ".join(safe(text).split())
 
 
+def has_colours() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 def grey(text: str) -> str:
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return f"{GREY}{text}{PLAIN}" if colour else text
+    return f"{GREY}{text}{PLAIN}" if has_colours() else text
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

@@ -117,29 +117,34 @@ class Control:
         root = self._workspace.thread_root(conversation, _needed(request.query, "thread_ts"))
         after = request.query.get("after", "")
         messages = [self._shown(m) for m in self._store.thread(conversation.id, root) if m["ts"] > after]
-        whispers = [
-            self._shown(e)
-            for e in self._workspace.ephemerals
-            if e["channel"] == conversation.id and e.get("thread_ts", root) == root and e["ts"] > after
-        ]
+        whispers = [self._shown(e) for e in self._whispers(conversation.id, root, after=after)]
         status = self._workspace.status(conversation.id, root)
         where = {"channel": conversation.id, "thread_ts": root, "status": status}
         return {**where, "messages": messages, "ephemerals": whispers}
 
     async def _wait(self, request: web.Request) -> web.StreamResponse:
-        """The bot's answer to one message: `done` once its last part is there; what there is when the time is over."""
+        """The bot's answer to one message: `done` once its last part is there, or it whispered to whoever wrote; else what there
+        is when the time is over."""
         conversation = self._conversation(dict(request.query))
         ts = _needed(request.query, "ts")
         root = self._workspace.thread_root(conversation, ts)
         now = asyncio.get_running_loop().time
         deadline = now() + _seconds(request.query.get("timeout"))
+        writer = (self._store.get(conversation.id, ts) or {}).get("user")
         while True:
+            whispers = [e for e in self._whispers(conversation.id, root, after=ts) if e["user"] == writer]
             parts = answer_parts(self._store.messages(conversation.id, after=ts), message=f"{TEAM_ID}/{conversation.id}/{ts}")
-            if complete(parts) or self._closing or not await self._workspace.changed.next(deadline - now()):
+            if whispers or complete(parts) or self._closing or not await self._workspace.changed.next(deadline - now()):
                 break
         shown = [self._shown(self._store.shown(conversation.id, m["ts"])) for m in parts if self._store.get(conversation.id, m["ts"])]
         status = self._workspace.status(conversation.id, root)
-        return _answer({"done": complete(parts), "messages": shown, "status": status, "thread_ts": root})
+        done = complete(parts) or bool(whispers)
+        whispered = [self._shown(e) for e in whispers]
+        return _answer({"done": done, "messages": shown, "ephemerals": whispered, "status": status, "thread_ts": root})
+
+    def _whispers(self, channel: str, root: str, *, after: str) -> list[Json]:
+        there = (e for e in self._workspace.ephemerals if e["channel"] == channel and e["ts"] > after)
+        return [e for e in there if e.get("thread_ts", root) == root]
 
     # -- acting -------------------------------------------------------------------------------------------------------
     def _say(self, body: Json) -> Json:

@@ -24,8 +24,9 @@ from bot.sessions import Sessions
 from bot.state_db import open_state
 from bot.thread_routes import ThreadRoutes
 from bot.thread_sections import ThreadReader
+from bot.whys import Whys
 from telemetry.events import GateDecided, ReplyEnded, SessionReset, Thread, ThreadInjected
-from tests.bot.fakes import GENERAL, JUMPS, ME, MODEL, FakeClaude, FakeClock, FakeSlack, settled
+from tests.bot.fakes import GENERAL, JUMPS, ME, MODEL, FakeClaude, FakeClock, FakeExplains, FakeSlack, settled
 from tests.bot.recording import FakeSpan, RecordingEmit
 
 MENTION = f"<@{ME.user_id}> "
@@ -87,7 +88,7 @@ class Bench:
         self.clock: FakeClock = before.clock if before else FakeClock()
         self.slack: FakeSlack = before.slack if before else FakeSlack(self.clock)
         self.claude: FakeClaude = before.claude if before else FakeClaude()
-        self.emit = RecordingEmit()
+        self.emit, self.explains = RecordingEmit(), FakeExplains()
         self.db: sqlite3.Connection = open_state(folder / "state.db")
         boot = "second" if before else "first"
         self.inbox, self.threads = Inbox(self.db, clock=self.clock), ThreadRoutes(self.db, clock=self.clock, boot=boot)
@@ -114,6 +115,8 @@ class Bench:
             routes=self.settings,
             slack=self.slack,
             responder=self.responder,
+            whys=Whys(self.explains, self.slack, language=language),
+            me=ME,
             clock=self.clock,
             emit=self.emit,
         )
@@ -125,6 +128,7 @@ class Bench:
             routes=self.settings,
             emit=self.emit,
             accepted=self.app.accepted,
+            wondered=self.app.wondered,
         )
 
     def _parts(self) -> SessionParts:

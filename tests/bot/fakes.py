@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bot.explainer import Why
 from bot.messages import Channel, ChannelKind
 from bot.ports import (
     Answer,
@@ -29,6 +30,8 @@ from bot.ports import (
     Usage,
 )
 from bot.slack_text import Me
+from bot.words import Language
+from telemetry.events import Thread
 
 EPOCH = 1_700_000_000.0
 ME = Me("U0BOT", "B0BOT")
@@ -97,6 +100,7 @@ class SlackCall:
     thread_ts: str = ""
     text: str = ""
     metadata: Mapping[str, Any] | None = None
+    user: str = ""
 
 
 Fault = SlackError | asyncio.Event | Callable[[], None]
@@ -168,6 +172,9 @@ class FakeSlack:
         message = self.put(channel, text, user=ME.user_id, thread_ts=inside, bot_id=ME.bot_id, metadata=metadata)
         return Posted(message["ts"], inside or None)
 
+    async def whisper(self, channel: str, user: str, text: str, *, thread_ts: str) -> None:
+        await self._called(SlackCall("whisper", channel, thread_ts, text, user=user))
+
     async def delete(self, channel: str, ts: str) -> None:
         await self._called(SlackCall("delete", channel, ts))
         self.messages.pop((channel, ts), None)
@@ -183,6 +190,18 @@ class FakeSlack:
         if channel not in self.channels:
             raise SlackError("conversations.info", "channel_not_found")
         return self.channels[channel]
+
+
+class FakeExplains:
+    """Knows why of the answers and threads that a test put into `known`, by their ts; and in which language it was asked."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Why] = {}
+        self.languages: list[Language] = []
+
+    async def sentence_for(self, thread: Thread, language: Language, *, message_ts: str = "") -> Why:
+        self.languages.append(language)
+        return self.known.get(message_ts or thread.ts, Why("I have no record of that answer any more.", thread.ts))
 
 
 GENERAL, CODE, SECRET, DIRECT, UNROUTED = "C1", "C2", "C3", "D1", "C4"

@@ -14,6 +14,7 @@ from bot.inbox import Inbox, Row
 from bot.intake import Audience, Intake
 from bot.messages import Change
 from bot.routes import RouteSettings
+from bot.slack_events import Wondered
 from bot.slack_text import Me
 from bot.state_db import open_state
 from bot.thread_routes import ThreadRoutes
@@ -178,6 +179,7 @@ class Ground:
         self.routes = {route.name: route for route in (routes or (RouteSettings(name="main", model="m", channels=("*",)),))}
         self.audience = Audience(users=users, bots=bots)
         self.accepted: list[Row] = []
+        self.wondered: list[Wondered] = []
         self.when_accepted: Callable[[], None] = lambda: None
         self._boots = 0
         self._start()
@@ -195,6 +197,7 @@ class Ground:
             routes=self.routes,
             emit=self.emit,
             accepted=self._note,
+            wondered=self.wondered.append,
         )
 
     def _note(self, row: Row, _: Span) -> None:

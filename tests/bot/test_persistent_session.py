@@ -287,7 +287,7 @@ async def test_usage_of_a_turn_that_failed_counts_for_nothing(place: Place) -> N
 async def test_the_gauges_follow_every_change(place: Place) -> None:
     await place.turn()
     assert place.emit.of(SessionSeen)[-1] == SessionSeen(
-        route="main", key="main", state=SessionState.IDLE, known_threads=1, context_tokens=1_000, limit_tokens=150_000
+        route="main", key="main", state=SessionState.IDLE, known_threads=1, context_tokens=1_000, limit_tokens=150_000, epoch=1
     )
 
     place.claude.process.die()

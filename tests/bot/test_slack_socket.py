@@ -19,7 +19,7 @@ from bot.local.slack import EmbeddedSlack
 from bot.slack import SlackWeb
 from bot.slack_socket import SocketMode
 from telemetry.emit import Emit
-from telemetry.events import Fact, SlackReconnected
+from telemetry.events import Fact, SlackConnection, SlackReconnected
 
 pytestmark = pytest.mark.slack
 ACK_SECONDS = 0.5
@@ -52,6 +52,11 @@ class Bot:
     @property
     def texts(self) -> list[str]:
         return [str(event.get("text")) for event in self.events]
+
+    @property
+    def connected(self) -> list[bool]:
+        """Each time that it was told to be up, or not."""
+        return [fact.up for fact in self.facts if isinstance(fact, SlackConnection)]
 
     @property
     def reconnects(self) -> list[SlackReconnected]:
@@ -267,7 +272,7 @@ async def test_a_refresh_that_slack_announces_is_no_gap(slack: EmbeddedSlack, bo
     await until(lambda: bot.reconnects and len(bot.stored) >= 10 and slack.sockets.connections == 1)
 
     assert sorted(map(int, bot.texts)) == list(range(10))
-    assert ([r.reason for r in bot.reconnects], bot.gaps) == (["disconnect"], 0)
+    assert ([r.reason for r in bot.reconnects], bot.gaps, bot.connected) == (["disconnect"], 0, [True, True])
     assert bot.reconnects[0].down_seconds < 5.0
 
 
@@ -279,7 +284,9 @@ async def test_a_connection_that_was_cut_is_a_gap_and_is_made_again(quick_pings:
     await until(lambda: bot.stored and bot.reconnects)
 
     assert bot.texts == ["meanwhile"]
-    assert ([r.reason for r in bot.reconnects], bot.gaps) == (["closed"], 1)
+    assert ([r.reason for r in bot.reconnects], bot.gaps, bot.connected) == (["closed"], 1, [True, False, True])
+    await bot.socket.close()
+    assert bot.connected[3:] == [False]
 
 
 async def test_a_quiet_hour_before_the_cut_does_not_count_as_down(quick_pings: None, slack: EmbeddedSlack, bot: Bot) -> None:

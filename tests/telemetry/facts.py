@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from telemetry import events
 from telemetry.events import Fact, Thread
+from tests.telemetry import memory_facts
 
 THREAD = Thread("T1", "C1", "1700000000.000100")
 
@@ -38,7 +39,7 @@ SEEN = events.SessionSeen(
     route="main", key="main", state=events.SessionState.IDLE, known_threads=7, context_tokens=50_000, limit_tokens=150_000
 )
 
-ALL: tuple[Fact, ...] = (
+BOT: tuple[Fact, ...] = (
     GATE,
     INJECTED,
     REFETCHED,
@@ -52,8 +53,10 @@ ALL: tuple[Fact, ...] = (
     REPLY,
     events.MessageDropped(reason=events.DropReason.NOT_ROUTED, channel="C9", message_ts="1700000010.000100"),
     events.SlackCalled(method="chat.postMessage", outcome=events.SlackOutcome.RATE_LIMITED, seconds=0.1),
+    events.SlackConnection(up=True),
     events.SlackReconnected(reason="stale", down_seconds=40.0),
     events.SlackEventSeen(),
     MODEL,
     events.MoneySpent(route="main", model="claude-x", usd=0.02),
 )
+ALL: tuple[Fact, ...] = (*BOT, *memory_facts.ALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from opentelemetry.metrics import NoOpMeterProvider
@@ -12,7 +13,7 @@ from telemetry.events import Decision, DropReason, FailReason, Outcome, ResetCau
 from telemetry.metric_names import METRICS, Kind
 from telemetry.metrics import Metrics, legal_combinations
 from telemetry.names import DECISION_REASONS, INJECTED
-from tests.telemetry import facts
+from tests.telemetry import facts, memory_facts
 from tests.telemetry.conftest import Recorded, recording
 
 ROUTES = ("main", "coder")
@@ -39,7 +40,8 @@ def test_every_counter_that_knows_its_labels_starts_at_nought(recorded: Recorded
 
     started = {point["name"] for point in recorded.points() if point["value"] == 0} & counters
 
-    assert counters - started == {"insomnia.cost"}, "its models are not known before they answer"
+    unknown_before = {"insomnia.cost", "insomnia.memory.lint_failures"}  # models that answer, rules of the linter
+    assert counters - started == unknown_before
     assert all(point["value"] == 0 for point in recorded.points() if point["name"] in counters)
 
 
@@ -67,7 +69,8 @@ def test_what_is_primed_is_what_a_fact_then_counts(recorded: Recorded) -> None:
     for fact in facts.ALL:
         recorded.emit(fact)
 
-    counters = {metric.name for metric in METRICS if metric.kind is Kind.COUNTER} - {"insomnia.cost"}
+    late = {"insomnia.cost", "insomnia.memory.lint_failures"}
+    counters = {metric.name for metric in METRICS if metric.kind is Kind.COUNTER} - late
     after = {(point["name"], *sorted(point["attributes"].items())) for point in recorded.points() if point["name"] in counters}
     assert after <= before
 
@@ -85,7 +88,7 @@ def test_a_label_outside_of_its_set_cannot_be_written(metric: metric_names.Metri
         label.key: {*label.values, label.fallback, *(ROUTES if label.source is metric_names.Source.ROUTES else ())}
         for label in metric.labels
     }
-    for number in range(metric_names.MAX_FIRST_SEEN):
+    for number in range(max([label.most for label in metric.labels], default=0)):
         metrics.labels(metric, {label.key: f"first {number}" for label in metric.labels})
 
     written = metrics.labels(metric, {label.key: "1700000000.000100" for label in metric.labels})
@@ -124,6 +127,39 @@ def test_five_hundred_sessions_make_no_series_of_their_own() -> None:
     assert len([point for point in own if point["name"] == "insomnia.gate.decisions"]) == len(ROUTES) * sum(
         map(len, DECISION_REASONS.values())
     )
+
+
+def test_c088_ten_thousand_threads_over_fifty_sessions_leave_the_number_of_series_as_it_was() -> None:
+    with recording() as recorded:
+        for number in range(50):
+            _one_session(recorded, number)
+        before = own_series(recorded.points())
+
+        for number in range(10_000):
+            thread = events.Thread("T1", f"C{number % 7}", f"{1_700_000_000 + number}.000100")
+            recorded.emit(replace(facts.GATE, thread=thread))
+            recorded.emit(replace(facts.REPLY, thread=thread, message_ts=thread.ts))
+            recorded.emit(replace(facts.SEEN, key=f"dm:{number % 50}"))
+        points = recorded.points()
+
+    assert own_series(points) == before
+    assert sum(point["value"] for point in points if point["name"] == "insomnia.gate.decisions") > 10_000
+
+
+def test_memory_runs_records_and_rules_make_no_series_of_their_own() -> None:
+    with recording() as recorded:
+        for number in range(500):
+            recorded.emit(replace(memory_facts.EXTRACT_DONE, run_id=f"run {number}"))
+            recorded.emit(replace(memory_facts.REJECTED, slug=f"slug-{number}", run_id=f"run {number}", lint=(f"L{number}",)))
+            recorded.emit(replace(memory_facts.READ_ONE, slug=f"slug-{number}", caller=f"caller {number}"))
+        written = {str(value) for point in recorded.points() for value in point["attributes"].values()}
+
+    assert not [value for value in written if value.startswith(("run ", "slug-", "caller "))]
+    assert len([value for value in written if value.startswith("L")]) == metric_names.MAX_RULES
+
+
+def own_series(points: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
+    return {(p["name"], *sorted(p["attributes"].items())) for p in points if not p["name"].startswith("otel.")}
 
 
 def _one_session(recorded: Recorded, number: int) -> None:

@@ -13,7 +13,7 @@ from bot.cli import dispatch
 from bot.version import VERSION
 from bot.workspace import Control, RunningBot, Workspace
 
-COMMANDS = ("up", "run", "threads", "say", "config", "demo")
+COMMANDS = ("up", "run", "threads", "say", "why", "traces", "status", "config", "demo")
 SLOW = (
     "aiohttp",
     "asyncio",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli import dispatch
+from bot.cli.parser import build_parser
 from telemetry.names import Event
 from tests.telemetry.log_files import SECOND, Logs
 
@@ -58,6 +60,24 @@ def test_a_line_says_when_how_bad_what_where_and_in_which_trace(logs: Logs, caps
     local = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when // SECOND))
     assert lines == [f"{local}  info   gate_decision      known, held  main · 1a2b3c4d"] and err == ""
     assert local[11:13] != time.strftime("%H", time.gmtime(when // SECOND))
+
+
+def test_what_went_wrong_has_a_colour_on_a_terminal_and_a_word_everywhere(
+    logs: Logs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs.write(event=Event.LOG_GAP, when=logs.now)
+    (file,) = logs.folder.glob("bot-*.log")
+    file.write_bytes(file.read_bytes().replace(b'"info"', b'"warn"'))
+    monkeypatch.setattr("bot.cli.logs.has_colours", lambda: True)
+
+    assert "  \033[33mwarn \033[0m  log_gap" in shown(capsys)[0][0]
+
+
+def test_the_examples_of_the_page_can_be_typed() -> None:
+    page = (ROOT / "docs" / "following-logs.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^insomnia (logs[^#\n]*)", page, re.MULTILINE)
+
+    assert len(examples) >= 5 and all(build_parser().parse_args(example.split()).command == "logs" for example in examples)
 
 
 def test_both_logs_are_shown_by_time_and_one_where_it_is_named(logs: Logs, capsys: pytest.CaptureFixture[str]) -> None:

@@ -117,3 +117,20 @@ async def test_a_mention_alone_can_be_said(slack: EmbeddedSlack, insomnia: Insom
     assert code == 1
     assert "no answer within" in err
     assert slack.thread(thread["channel_id"], thread["thread_ts"])[-1]["text"].strip() == f"<@{slack.bot_user_id}>"
+
+
+async def test_what_is_whispered_to_the_speaker_is_shown_as_that(slack: EmbeddedSlack, insomnia: Insomnia) -> None:
+    thread = json.loads((await insomnia("threads", "--json"))[1])[0]
+    whisper = slack.workspace.whisper
+    where = slack.workspace.conversation(thread["channel_id"])
+
+    async def answer() -> None:
+        while not slack.thread(thread["channel_id"], thread["thread_ts"])[-1]["text"].endswith("why"):
+            await asyncio.sleep(0.01)
+        whisper(where, "U0TOM", {"text": "not for Mika", "thread_ts": thread["thread_ts"]})
+        whisper(where, "U0MIKA", {"text": "It was read again.", "thread_ts": thread["thread_ts"]})
+
+    (code, out, _), _ = await asyncio.gather(insomnia("say", "why", "--thread", thread["thread_ts"], "--user", "mika"), answer())
+
+    assert code == 0
+    assert out.splitlines() == ["It was read again.", "only you see this"]

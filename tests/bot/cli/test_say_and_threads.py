@@ -56,7 +56,7 @@ class FakeControl(http.server.ThreadingHTTPServer):
         if what == "wait":
             self.on_wait()
             posts = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-            return {"done": bool(posts), "messages": posts, "status": "", "thread_ts": THREAD}
+            return {"done": bool(posts), "messages": posts, "ephemerals": [], "status": "", "thread_ts": THREAD}
         raise AssertionError(what)
 
 

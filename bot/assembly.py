@@ -1,0 +1,149 @@
+"""Puts the parts of a bot together from its settings: the one place that knows all of them. When they run is `main`'s."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bot.app import App
+from bot.claude_cli import CliStarter
+from bot.claude_launch import Cli
+from bot.clock import SystemClock, system_zone
+from bot.config import Settings
+from bot.explainer import Explainer
+from bot.inbox import Inbox
+from bot.intake import Audience, Intake
+from bot.persistent_session import SessionParts
+from bot.ports import SlackError
+from bot.prompts import SYSTEM_PROMPT
+from bot.replying import Replies
+from bot.responder import Responder
+from bot.router import Router
+from bot.routes import RouteSettings
+from bot.sessions import Sessions
+from bot.slack import SlackWeb
+from bot.slack_socket import SocketMode
+from bot.state_db import open_state
+from bot.thread_routes import ThreadRoutes
+from bot.thread_sections import ThreadReader
+from bot.whys import Whys
+from bot.workspace import Control, Workspace
+from telemetry.emit import Emit
+
+EMBEDDED_ACCOUNT = "embedded"
+NO_KEY = "insomnia-embedded"  # the CLI starts only with some key; endpoints without credentials ignore it
+
+
+class CannotRun(Exception):
+    """The bot cannot come up; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where Slack and the model answer, embedded or not."""
+
+    slack_api: str
+    bot_token: str
+    app_token: str
+    model_url: str
+    control: Control
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bot:
+    app: App
+    sessions: Sessions
+    socket: Callable[[], SocketMode]
+
+
+async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: Emit, web: SlackWeb, addresses: Addresses) -> Bot:
+    try:
+        me = await web.start()
+        await web.check_app_token(addresses.app_token)
+        await web.learn_channels()
+    except SlackError as e:
+        variable = "SLACK_APP_TOKEN" if e.method == "apps.connections.open" else "SLACK_BOT_TOKEN"
+        raise CannotRun(f"Slack refused {e.method} ({e.code}). Check {variable}, and SLACK_API_URL where it is set.") from e
+    clock, db = SystemClock(), open_state(workspace.state_db)
+    tz = settings.zone or system_zone()
+    inbox, threads = Inbox(db, clock=clock), ThreadRoutes(db, clock=clock, boot=uuid.uuid4().hex)
+    routes = _routes(settings)
+    parts = SessionParts(
+        starter=CliStarter(cli, folder=workspace.state, base_url=addresses.model_url, clock=clock),
+        threads=threads,
+        folder=workspace.sessions,
+        clock=clock,
+        emit=emit,
+        system_prompt=lambda route: f"{SYSTEM_PROMPT}\n{route.prompt}".strip() + "\n",
+        credential=_credential(settings),
+    )
+    sessions, audience = Sessions(parts), Audience(users=settings.slack.users, bots=settings.slack.bots)
+    reader = ThreadReader(web, inbox, me=me, clock=clock, emit=emit)
+    responder = Responder(
+        sessions=sessions,
+        router=Router(reader=reader, inbox=inbox, threads=threads, emit=emit, tz=tz),
+        reader=reader,
+        replies=Replies(web, clock=clock, emit=emit),
+        slack=web,
+        threads=threads,
+        audience=audience,
+        language=settings.language,
+        me=me,
+        clock=clock,
+        emit=emit,
+    )
+    app = App(
+        inbox=inbox,
+        threads=threads,
+        routes=routes,
+        slack=web,
+        responder=responder,
+        whys=Whys(Explainer(workspace.traces_db), web, language=settings.language),
+        me=me,
+        clock=clock,
+        emit=emit,
+    )
+    intake = Intake(
+        inbox=inbox,
+        threads=threads,
+        me=me,
+        audience=audience,
+        routes=routes,
+        emit=emit,
+        accepted=app.accepted,
+        wondered=app.wondered,
+    )
+    socket = lambda: SocketMode(  # noqa: E731 - Bolt opens a session as it is made: only once everything else stands
+        web.client, addresses.app_token, take=intake.take, gap=sessions.doubt_delivery, clock=clock, emit=emit
+    )
+    return Bot(app=app, sessions=sessions, socket=socket)
+
+
+def _routes(settings: Settings) -> dict[str, RouteSettings]:
+    return {
+        name: RouteSettings(
+            name=name,
+            model=r.model,
+            channels=r.channels,
+            prompt=settings.path(r.prompt_file).read_text(encoding="utf-8") if r.prompt_file else "",
+            tools=r.tools,
+            cwd=str(settings.path(r.cwd)) if r.cwd else "",
+            users=r.users,
+            follow=r.follow,
+            mixed=r.mixed,
+            rotate_at=r.rotate_at,
+            autocompact=r.autocompact,
+            prefer=r.prefer,
+            turn_seconds=r.turn_seconds,
+        )
+        for name, r in settings.routes.items()
+    }
+
+
+def _credential(settings: Settings) -> Callable[[], tuple[str, tuple[str, str] | None]]:
+    """The first account whose variable is set. (Which one is next when it is benched: a later issue.)"""
+    if settings.credentials:
+        first = settings.credentials[0]
+        return lambda: (first.account, (first.variable, first.value))
+    return lambda: (EMBEDDED_ACCOUNT, ("ANTHROPIC_API_KEY", NO_KEY))
