@@ -99,7 +99,8 @@ def sdk_environment() -> Iterator[None]:
 
     Disabled is decided above (local sinks stay); time-outs are passed in seconds; internal metrics are on unless denied.
     """
-    hidden = ("OTEL_SDK_DISABLED", "OTEL_EXPORTER_OTLP_TIMEOUT", *(f"OTEL_EXPORTER_OTLP_{signal.upper()}_TIMEOUT" for signal in SIGNALS))
+    timeouts = ("OTEL_EXPORTER_OTLP_TIMEOUT", *(f"OTEL_EXPORTER_OTLP_{signal.upper()}_TIMEOUT" for signal in SIGNALS))
+    hidden = ("OTEL_SDK_DISABLED", *timeouts)
     before = {name: os.environ.get(name) for name in (*hidden, INTERNAL_METRICS)}
     for name in hidden:
         os.environ.pop(name, None)

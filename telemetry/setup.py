@@ -29,7 +29,7 @@ from telemetry import otlp
 from telemetry.emit import Emit
 from telemetry.events import Fact
 from telemetry.jsonl import JsonlExporter
-from telemetry.local_fields import WithoutLocalFields
+from telemetry.local_fields import NO_LIMITS, WithoutLocalFields
 from telemetry.metric_names import EXPORT_LOST, SINK_FAILURES
 from telemetry.metrics import Metrics
 from telemetry.names import Attr
@@ -111,7 +111,7 @@ class _Providers:
         meters = _meters(settings, targets.get("metrics"), troubles=troubles, resource=resource)
         tracers = TracerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters)
         tracers.sampler = AlwaysRecordSampler(tracers.sampler)
-        loggers = LoggerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters)
+        loggers = LoggerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters, log_record_limits=NO_LIMITS)
         # Local sinks first: at the exit they are closed in this order, and a collector may hang.
         for processor in settings.span_processors:
             tracers.add_span_processor(_Guarded(processor, troubles))

@@ -45,7 +45,7 @@ class TraceStore(SpanProcessor):
     ) -> None:
         self.dropped = 0
         self._counting = threading.Lock()
-        self._on_drop = on_drop
+        self.on_drop = on_drop
         self._troubles = Troubles()
         self._writer = TraceWriter(path, troubles=self._troubles, seconds=days * 86_400, max_bytes=max_bytes, now=now)
         self._delay, self._room = delay_seconds, queued_spans
@@ -79,7 +79,7 @@ class TraceStore(SpanProcessor):
     def _lost(self, count: int) -> None:
         with self._counting:
             self.dropped += count
-        self._on_drop(count)
+        self.on_drop(count)
 
     # -- the end, and tests --------------------------------------------------------------------------------------------
     def force_flush(self, timeout_millis: int = 30_000) -> bool:

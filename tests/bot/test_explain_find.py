@@ -331,6 +331,16 @@ def test_several_attempts_at_a_message_are_no_ambiguity_and_the_newest_is_meant(
     assert left.find(known(1).id).next == again.id
 
 
+def test_how_the_second_attempt_ended_is_not_told_of_the_first(left: Left) -> None:
+    again = Made(2, BEGAN + MS)
+    root(again, 900, links=[known(1).id], REPLY_ATTEMPT=2, REPLY_OUTCOME="answered")
+    left.traces(known(1), unended=True)
+    left.traces(again)
+    left.row(again, state="answering", outcome=Outcome.ANSWERED)
+
+    assert (left.find(known(1).id).outcome, left.find(again.id).outcome) == (INTERRUPTED, "answered")
+
+
 def test_nothing_is_written_by_looking(left: Left) -> None:
     left.traces(known())
     left.row(known(), state="answering", outcome=Outcome.ANSWERED)

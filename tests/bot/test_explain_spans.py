@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.explain import Explanation
+from bot.explain import Explanation, Gate, History
 from bot.explain_spans import explain
 from bot.intake import root_attributes
 from bot.ports import ApiRetry, CallEnded, CallStarted, ToolEnded, ToolStarted, Usage
@@ -21,6 +21,9 @@ from telemetry.names import Attr, SpanName
 from telemetry.setup import TelemetrySettings, telemetry
 from telemetry.trace_reading import reading
 from telemetry.trace_store import TraceStore
+from tests.telemetry.made_traces import Made, gate, root
+from tests.telemetry.stores import store
+from tests.telemetry.stores import stored as read_back
 
 HERE = Thread("T012ABC", "C012ABC", "1796040000.000100")
 TS = "1796040190.000200"
@@ -29,8 +32,8 @@ TS = "1796040190.000200"
 @contextmanager
 def stored(path: Path) -> Iterator[tuple[Emit, list[Explanation]]]:
     """The emit, and after the block what is stored of every reply."""
-    store, found = TraceStore(path / "traces.db", delay_seconds=0.0), list[Explanation]()
-    with telemetry(TelemetrySettings(span_processors=[store], routes=("main",))) as emit:
+    sink, found = TraceStore(path / "traces.db", delay_seconds=0.0), list[Explanation]()
+    with telemetry(TelemetrySettings(span_processors=[sink], routes=("main",))) as emit:
         yield emit, found
     with reading(path / "traces.db") as traces:
         for about in traces.by_message(TS):
@@ -53,15 +56,15 @@ def tree(explanation: Explanation) -> list[str]:
 def test_a_reply_with_everything_in_it(tmp_path: Path) -> None:
     usage = Usage(input=100, output=20, cache_read=800, cache_write=0)
     with stored(tmp_path) as (emit, found):
-        root = begin(emit)
-        with emit.within(root):
+        top = begin(emit)
+        with emit.within(top):
             wait = emit.begin(SpanName.LANE_WAIT)
             wait.end()
-            with emit.span(SpanName.THREAD_GATE) as gate:
+            with emit.span(SpanName.THREAD_GATE) as decision:
                 with emit.span(SpanName.THREAD_REFETCH):
                     complete = events.RefetchOutcome.COMPLETE
                     emit(events.ThreadRefetched(route="main", thread=HERE, outcome=complete, seconds=0.1, pages=1, messages=30))
-                gate.set({Attr.GATE_DECISION: "refetched", Attr.GATE_REASON: "after_rotate", Attr.SESSION_EPOCH: 3})
+                decision.set({Attr.GATE_DECISION: "refetched", Attr.GATE_REASON: "after_rotate", Attr.SESSION_EPOCH: 3})
             with emit.span(SpanName.THREAD_INJECT):
                 of = {"route": "main", "thread": HERE, "reason": events.Reason.AFTER_ROTATE, "injection": events.Injection.FULL}
                 emit(events.ThreadInjected(**of, messages=28, omitted=2, chars=900))  # type: ignore[arg-type]
@@ -93,8 +96,8 @@ def test_a_reply_with_everything_in_it(tmp_path: Path) -> None:
                 pass
             decided = {"route": "main", "thread": HERE, "decision": events.Decision.REFETCHED, "reason": events.Reason.AFTER_ROTATE}
             emit(events.GateDecided(**decided, epoch=3, known_threads=0))  # type: ignore[arg-type]
-        root.set({Attr.REPLY_OUTCOME: "answered"})
-        root.end()
+        top.set({Attr.REPLY_OUTCOME: "answered"})
+        top.end()
 
     (reply,) = found
     assert tree(reply) == [
@@ -125,13 +128,28 @@ def test_a_reply_with_everything_in_it(tmp_path: Path) -> None:
     assert reply.session.key == "main"
 
 
+def test_what_was_read_for_a_prompt_that_was_lost_is_not_told_of_the_one_that_was_answered(tmp_path: Path) -> None:
+    made = Made(1)
+    top = root(made, 900, GATE_DECISION="known", GATE_REASON="held", REPLY_OUTCOME="answered")
+    first = gate(made, top, 0, 100, "refetched", "not_known", epoch=1)
+    made.span("thread.refetch", 10, 90, {Attr.REFETCH_MESSAGES: 30, Attr.REFETCH_TRUNCATED: True}, under=first)
+    made.span("thread.inject", 100, 101, {Attr.INJECT_INJECTION: "full", Attr.INJECT_MESSAGES: 28, Attr.INJECT_OMITTED: 2}, under=top)
+    gate(made, top, 400, 401, "known", "held", epoch=2)
+    store(tmp_path / "traces.db", made)
+
+    reply = explain(read_back(tmp_path / "traces.db", made.id))
+
+    assert reply.gate == Gate(decision="known", reason="held", epoch=2, known_threads=7, tries=2)
+    assert reply.history == History()
+
+
 def test_a_reply_that_was_cancelled_says_so_in_every_part_that_was(tmp_path: Path) -> None:
     with stored(tmp_path) as (emit, found):
-        root = begin(emit)
-        with pytest.raises(asyncio.CancelledError), emit.within(root), emit.span(SpanName.INVOKE_AGENT, label="main"):
+        top = begin(emit)
+        with pytest.raises(asyncio.CancelledError), emit.within(top), emit.span(SpanName.INVOKE_AGENT, label="main"):
             raise asyncio.CancelledError
-        root.set({Attr.REPLY_OUTCOME: "cancelled"})
-        root.end()
+        top.set({Attr.REPLY_OUTCOME: "cancelled"})
+        top.end()
 
     assert tree(found[0]) == ["process slack [cancelled]", "  invoke_agent main [cancelled]"]
     assert found[0].outcome == "cancelled"
@@ -139,12 +157,12 @@ def test_a_reply_that_was_cancelled_says_so_in_every_part_that_was(tmp_path: Pat
 
 def test_a_reply_that_failed_names_the_failure_at_its_root_and_where_it_was(tmp_path: Path) -> None:
     with stored(tmp_path) as (emit, found):
-        root = begin(emit)
-        with pytest.raises(TimeoutError), emit.within(root), emit.span(SpanName.SLACK_REPLY):
+        top = begin(emit)
+        with pytest.raises(TimeoutError), emit.within(top), emit.span(SpanName.SLACK_REPLY):
             raise TimeoutError("with a text that nobody may see")
-        root.set({Attr.REPLY_OUTCOME: "failed", Attr.REPLY_REASON: "slack_error"})
-        root.fail("slack_error")
-        root.end()
+        top.set({Attr.REPLY_OUTCOME: "failed", Attr.REPLY_REASON: "slack_error"})
+        top.fail("slack_error")
+        top.end()
 
     assert tree(found[0]) == ["process slack [slack_error]", "  slack.reply [TimeoutError]"]
     assert "nobody" not in repr(found[0])
@@ -152,20 +170,20 @@ def test_a_reply_that_failed_names_the_failure_at_its_root_and_where_it_was(tmp_
 
 def test_a_part_whose_parent_was_lost_stands_under_the_root(tmp_path: Path) -> None:
     with stored(tmp_path) as (emit, found):
-        root = begin(emit)
-        with emit.within(root):
+        top = begin(emit)
+        with emit.within(top):
             never_ended = emit.begin(SpanName.INVOKE_AGENT, label="main")
             with emit.within(never_ended), emit.span(SpanName.CHAT, label="m"):
                 pass
-        root.end()
+        top.end()
 
     assert tree(found[0]) == ["process slack [cancelled]", "  chat m"]
 
 
 def test_a_reply_in_which_a_root_never_ended_runs(tmp_path: Path) -> None:
     with stored(tmp_path) as (emit, found):
-        root = begin(emit)
-        with emit.within(root), emit.span(SpanName.LANE_WAIT):
+        top = begin(emit)
+        with emit.within(top), emit.span(SpanName.LANE_WAIT):
             pass
 
     assert tree(found[0]) == ["process slack [running]", "  lane.wait"]

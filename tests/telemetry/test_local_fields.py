@@ -12,6 +12,7 @@ from telemetry.jsonl_days import log_folders
 from telemetry.local_fields import WithoutLocalFields
 from telemetry.memory_events import RecordUsed, UsageOp, UsageStatus
 from tests.otlp_receiver import Receiver
+from tests.telemetry import facts
 from tests.telemetry.conftest import recording
 from tests.telemetry.log_files import read, record
 
@@ -74,3 +75,19 @@ def test_a_query_is_in_the_file_and_never_on_the_wire(otlp_receiver: Receiver, t
     (sent,) = otlp_receiver.logs
     assert line["query"] == "予算 2027"
     assert "query" not in sent["attributes"] and sent["attributes"]["results"] == 3
+
+
+@pytest.mark.slack  # a loopback collector
+def test_limits_cut_what_is_sent_and_not_the_line_in_the_file(
+    otlp_receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", otlp_receiver.endpoint)
+    monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "3")
+
+    with recording(log_exporters=[JsonlExporter(log_folders(tmp_path))]) as recorded:
+        recorded.emit(facts.GATE)
+
+    ((line,),) = (read(file) for file in (tmp_path / "logs").glob("bot-*.log"))
+    (sent,) = otlp_receiver.logs
+    assert line["decision"] == facts.GATE.decision
+    assert sent["attributes"]["insomnia.gate.decision"] == facts.GATE.decision[:3]

@@ -116,7 +116,7 @@ def test_damage_that_shows_while_writing_begins_a_new_file_with_the_same_batch(t
     assert len(aside(tmp_path)) == 1
 
 
-def test_a_file_of_a_newer_version_is_kept_aside_under_its_version(tmp_path: Path) -> None:
+def test_a_file_of_a_newer_version_is_kept_aside_under_its_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "traces.db"
     full(path)
     _sql(path, "PRAGMA user_version=7")
@@ -125,15 +125,17 @@ def test_a_file_of_a_newer_version_is_kept_aside_under_its_version(tmp_path: Pat
         open_to_read(path)
     assert writer(path).write(known(7).spans) == 0
     assert [name.partition("-")[0] for name in aside(tmp_path)] == ["traces.db.v7"]
+    assert "it has format 7, this version writes 1" in capsys.readouterr().err
 
 
-def test_tables_of_somebody_else_are_kept_aside(tmp_path: Path) -> None:
+def test_tables_of_somebody_else_are_kept_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "traces.db"
     _sql(path, "CREATE TABLE traces (x)")
     _sql(path, "PRAGMA user_version=1")
 
     assert writer(path).write(known(7).spans) == 0
     assert len(aside(tmp_path)) == 1
+    assert "its tables are not those of this version" in capsys.readouterr().err
 
 
 def test_what_is_put_aside_twice_in_a_second_gets_two_names(tmp_path: Path) -> None:
@@ -161,7 +163,7 @@ def test_a_value_that_no_column_takes_does_not_cost_the_spans_after_it(tmp_path:
     into, odd = writer(path), known(1)
     huge = known(2)
     huge.spans[0]._attributes = {**(huge.spans[0].attributes or {}), "insomnia.reply.attempt": 2**80}  # type: ignore[assignment]
-    odd.spans[0]._attributes = {**(odd.spans[0].attributes or {}), "insomnia.route": ("a", "\ud800")}  # type: ignore[assignment]
+    odd.spans[0]._attributes = {**(odd.spans[0].attributes or {}), "insomnia.route": "a\ud800"}  # type: ignore[assignment]
 
     assert into.write(odd.spans) == 0
     with pytest.raises(OverflowError):

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import sqlite3
 import subprocess
 import sys
 import textwrap
+from collections import UserDict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 
+from telemetry.names import Attr
+from telemetry.trace_file import open_to_read
 from telemetry.trace_reading import CANDIDATES, StoredTrace, Wanted, reading
 from telemetry.trace_rows import INTERRUPTED
 from tests.telemetry.made_traces import (
@@ -209,6 +214,43 @@ def test_a_store_that_was_never_written_is_not_there(path: Path) -> None:
     path.touch()
     with pytest.raises(FileNotFoundError), reading(path):
         pass
+
+
+def test_a_reader_in_the_middle_of_reading_holds_up_nobody_and_can_change_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("telemetry.trace_file.BUSY_SECONDS", 0.0)
+    into = writer(path)
+    into.write(known(1).spans)
+    db = open_to_read(path)
+    db.execute("BEGIN")
+    count = "SELECT count(*) FROM traces"
+    before = db.execute(count).fetchone()[0]
+
+    assert into.write(known(2).spans) == 0
+
+    assert (before, db.execute(count).fetchone()[0]) == (1, 1)
+    db.execute("COMMIT")
+    assert db.execute(count).fetchone()[0] == 2
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        db.execute("DELETE FROM traces")
+    db.close()
+    into.close()
+
+
+class Changing(UserDict[str, Any]):
+    """As a root's attributes are while its reply replaces one of them: its key is there, and then it is not."""
+
+    def __getitem__(self, key: str) -> Any:
+        if key == Attr.ROUTE:
+            raise KeyError(key)
+        return super().__getitem__(key)
+
+
+def test_an_attribute_that_is_just_being_replaced_is_left_out(path: Path) -> None:
+    made = known(1)
+    made.spans[0]._attributes = Changing(made.spans[0].attributes or {})  # type: ignore[assignment]
+    writer(path).write(begun(made)[:1])
+
+    assert [(about.ts, about.route) for about in found(path)] == [(TS, "")]
 
 
 @pytest.mark.kill
