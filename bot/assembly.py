@@ -11,7 +11,7 @@ from bot.claude_cli import CliStarter
 from bot.claude_launch import Cli
 from bot.clock import SystemClock, system_zone
 from bot.config import Settings
-from bot.explainer import Explainer
+from bot.explain.explainer import Explainer
 from bot.inbox import Inbox
 from bot.intake import Audience, Intake
 from bot.persistent_session import SessionParts

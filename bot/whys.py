@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Protocol
 
-from bot.explainer import Why
+from bot.explain.explainer import Why
 from bot.ports import SlackError, SlackPort
 from bot.words import Language, language_of
 from telemetry.events import Thread

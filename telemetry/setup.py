@@ -36,6 +36,7 @@ from telemetry.names import Attr
 from telemetry.otel import OtelEmit
 from telemetry.otlp import Signal, Target
 from telemetry.otlp_lost import CountingLogExporter, CountingSpanExporter
+from telemetry.trace_store import TraceStore
 from telemetry.troubles import Troubles, hear_sdk_log
 
 SCOPE = "insomnia"
@@ -85,6 +86,9 @@ def telemetry(settings: TelemetrySettings) -> Iterator[Emit]:
         for exporter in settings.log_exporters:
             if isinstance(exporter, JsonlExporter):
                 metrics.latest.lines = exporter.sum_of
+        for processor in settings.span_processors:
+            if isinstance(processor, TraceStore):
+                processor.on_drop = lambda count: metrics.add(SINK_FAILURES, {}, count)
         tracer = providers.tracers.get_tracer(SCOPE, settings.version)
         logger = providers.loggers.get_logger(SCOPE, settings.version)
     with troubles.caught("priming"):

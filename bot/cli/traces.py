@@ -17,8 +17,8 @@ from bot.cli import USAGE, CommandError, complain
 from bot.cli.logs import UNITS
 from bot.cli.terminal import one_line, table, width
 from bot.cli.why import existing_workspace
-from bot.explain import INTERRUPTED, RUNNING
-from bot.explain_bars import duration
+from bot.explain.bars import duration
+from bot.explain.explanation import INTERRUPTED, RUNNING
 from telemetry.events import Decision, Outcome
 from telemetry.memory_events import MemoryStatus
 from telemetry.trace_file import TraceFileUnusable

@@ -13,11 +13,11 @@ from bot.cli import USAGE, CommandError, complain
 from bot.cli.terminal import one_line, safe, table
 from bot.config import ConfigError, load_settings
 from bot.config_schema import TRACE_ID
-from bot.explain import as_json
-from bot.explain_find import Ambiguous, Candidate, Finder, NotFound
-from bot.explain_page import page
-from bot.explain_ref import FORMS, BadRef, parse_ref
-from bot.explain_sources import Sources
+from bot.explain.explanation import as_json
+from bot.explain.find import Ambiguous, Candidate, Finder, NotFound
+from bot.explain.page import page
+from bot.explain.ref import FORMS, BadRef, parse_ref
+from bot.explain.sources import Sources
 from bot.workspace import Workspace, WorkspaceError
 
 NARROWEST, WIDEST = 60, 110  # columns; longer lines of prose are hard to read

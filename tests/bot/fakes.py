@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.explainer import Why
+from bot.explain.explainer import Why
 from bot.messages import Channel, ChannelKind
 from bot.ports import (
     Answer,

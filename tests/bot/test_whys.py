@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.explainer import Why
+from bot.explain.explainer import Why
 from bot.ports import SlackError
 from bot.slack_events import Ignored, Wondered, read_event
 from bot.words import Language

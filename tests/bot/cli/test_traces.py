@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli import dispatch
-from tests.bot.explaining import Left
+from tests.bot.explain.explaining import Left
 from tests.telemetry.made_traces import BEGAN, CHANNEL, MS, TEAM, THREAD_TS, TS, Made, failed, known, refetched, reset, root, run
 
 Capture = pytest.CaptureFixture[str]

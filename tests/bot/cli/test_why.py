@@ -13,7 +13,7 @@ import pytest
 
 from bot.cli import dispatch
 from telemetry.events import Outcome
-from tests.bot.explaining import Left
+from tests.bot.explain.explaining import Left
 from tests.telemetry.made_traces import BEGAN, CHANNEL, MS, THREAD_TS, TS, failed, known, refetched, run
 
 LINK = f"https://example.slack.com/archives/{CHANNEL}/p1796040190000200?thread_ts={THREAD_TS}&cid={CHANNEL}"

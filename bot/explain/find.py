@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from bot.explain import INTERRUPTED, Explanation
-from bot.explain_inbox import ENDED, InboxReader, InboxRow
-from bot.explain_log import explain_lines
-from bot.explain_merge import of_row, with_lines, with_row, without_a_bot
-from bot.explain_ref import Ref
-from bot.explain_sources import Sources, explained
-from bot.explain_spans import explain
+from bot.explain.explanation import INTERRUPTED, Explanation
+from bot.explain.inbox import ENDED, InboxReader, InboxRow
+from bot.explain.log import explain_lines
+from bot.explain.merge import of_row, with_lines, with_row, without_a_bot
+from bot.explain.ref import Ref
+from bot.explain.sources import Sources, explained
+from bot.explain.spans import explain
 from telemetry.events import DropReason
 from telemetry.trace_reading import CANDIDATES, StoredTrace, Summary, TraceReader, Wanted
 from telemetry.trace_rows import REPLY

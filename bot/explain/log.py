@@ -12,7 +12,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from bot.explain import INTERRUPTED, OK, ROOT, AskedMessage, Explanation, Gate, History, Part, Reset, Session
+from bot.explain.explanation import INTERRUPTED, OK, ROOT, AskedMessage, Explanation, Gate, History, Part, Reset, Session
 from telemetry.events import Outcome, RefetchOutcome
 from telemetry.jsonl_days import day_files
 from telemetry.names import Event, Stream

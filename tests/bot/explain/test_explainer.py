@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bot import explainer
-from bot.explainer import Explainer
+from bot.explain import explainer
+from bot.explain.explainer import Explainer
 from bot.words import Language
 from telemetry.events import Thread
-from tests.bot.explaining import Left
+from tests.bot.explain.explaining import Left
 from tests.telemetry.made_traces import BEGAN, CHANNEL, MS, POST_TS, TEAM, THREAD_TS, TS, Made, failed, known, refetched, reset, root
 
 HERE = Thread(TEAM, CHANNEL, THREAD_TS)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.explain import Explanation
-from bot.explain_sentence import sentence_of
-from bot.explain_sources import explained
+from bot.explain.explanation import Explanation
+from bot.explain.sentence import sentence_of
+from bot.explain.sources import explained
 from bot.words import Language
 from telemetry.events import Outcome, Thread
 from telemetry.trace_file import TraceFileUnusable

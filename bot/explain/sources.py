@@ -11,10 +11,10 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from bot.explain import Explanation
-from bot.explain_inbox import InboxReader, InboxUnreadable, reading_inbox
-from bot.explain_log import Line, first_day, lines_with
-from bot.explain_spans import explain, session_of
+from bot.explain.explanation import Explanation
+from bot.explain.inbox import InboxReader, InboxUnreadable, reading_inbox
+from bot.explain.log import Line, first_day, lines_with
+from bot.explain.spans import explain, session_of
 from telemetry.trace_file import TraceFileUnusable
 from telemetry.trace_reading import StoredTrace, TraceReader, reading
 from telemetry.trace_rows import REPLY

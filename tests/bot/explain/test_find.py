@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.explain import INTERRUPTED, RUNNING, WAITING, as_json
-from bot.explain_find import PATIENCE_SECONDS, POLL_SECONDS, Ambiguous, NotFound
+from bot.explain.explanation import INTERRUPTED, RUNNING, WAITING, as_json
+from bot.explain.find import PATIENCE_SECONDS, POLL_SECONDS, Ambiguous, NotFound
 from telemetry.events import Outcome
-from tests.bot.explaining import Left
+from tests.bot.explain.explaining import Left
 from tests.telemetry.made_traces import (
     BEGAN,
     CHANNEL,

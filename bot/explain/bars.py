@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bot.explain import INTERRUPTED, OK, RUNNING, Part
+from bot.explain.explanation import INTERRUPTED, OK, RUNNING, Part
 
 MOST_ROWS = 40  # a page; the rest is in the JSON
 _NAME, _LEAST_NAME, _TIME, _LEAST_BAR = 30, 12, 10, 12

@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from bot import explain_words
-from bot.explain import INTERRUPTED, RUNNING, Explanation, Gate, History, Reset, Session
-from bot.explain_sentence import sentence_of
-from bot.explain_words import in_words, why
+from bot.explain import words as explain_words
+from bot.explain.explanation import INTERRUPTED, RUNNING, Explanation, Gate, History, Reset, Session
+from bot.explain.sentence import sentence_of
+from bot.explain.words import in_words, why
 from bot.words import Language
 from telemetry.events import Decision, DropReason, FailReason, Reason, ResetCause
 from telemetry.names import DECISION_REASONS

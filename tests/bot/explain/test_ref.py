@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.explain_ref import BadRef, Ref, parse_ref
+from bot.explain.ref import BadRef, Ref, parse_ref
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 

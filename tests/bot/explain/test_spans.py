@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.explain import Explanation, Gate, History
-from bot.explain_spans import explain
+from bot.explain.explanation import Explanation, Gate, History
+from bot.explain.spans import explain
 from bot.intake import root_attributes
 from bot.ports import ApiRetry, CallEnded, CallStarted, ToolEnded, ToolStarted, Usage
 from bot.turn_spans import TurnSpans

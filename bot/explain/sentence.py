@@ -5,8 +5,8 @@ Nothing of it was written by somebody else: ids, numbers and words of ours. It n
 
 from __future__ import annotations
 
-from bot.explain import INTERRUPTED, RUNNING, WAITING, Explanation
-from bot.explain_words import DROPPED, NO_ANSWER, WHAT, in_words, why
+from bot.explain.explanation import INTERRUPTED, RUNNING, WAITING, Explanation
+from bot.explain.words import DROPPED, NO_ANSWER, WHAT, in_words, why
 from bot.words import Language
 from telemetry.events import Outcome, Reason
 

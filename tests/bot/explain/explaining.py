@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bot.explain import Explanation
-from bot.explain_find import Finder
-from bot.explain_page import page
-from bot.explain_ref import parse_ref
-from bot.explain_sources import Sources
+from bot.explain.explanation import Explanation
+from bot.explain.find import Finder
+from bot.explain.page import page
+from bot.explain.ref import parse_ref
+from bot.explain.sources import Sources
 from bot.inbox import Inbox
 from bot.state_db import open_state
 from bot.workspace import Workspace

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bot.explain import INTERRUPTED, OK, ROOT, RUNNING, WAITING, AskedMessage, Explanation, History, Part, Session
-from bot.explain_inbox import ANSWERING, ENDED, InboxRow
-from bot.explain_inbox import WAITING as STILL_WAITING
-from bot.explain_log import Line, at, explain_lines, moment
+from bot.explain.explanation import INTERRUPTED, OK, ROOT, RUNNING, WAITING, AskedMessage, Explanation, History, Part, Session
+from bot.explain.inbox import ANSWERING, ENDED, InboxRow
+from bot.explain.inbox import WAITING as STILL_WAITING
+from bot.explain.log import Line, at, explain_lines, moment
 from telemetry.events import Outcome
 
 _OPEN = frozenset({"", RUNNING, WAITING, INTERRUPTED})

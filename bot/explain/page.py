@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, tzinfo
 from itertools import groupby
 
-from bot.explain import INTERRUPTED, OK, RUNNING, WAITING, Explanation, ModelCall, Reset, Tool
-from bot.explain_bars import duration, waterfall
-from bot.explain_words import DROPPED, NO_ANSWER, RESETS, WHAT, in_words, why
+from bot.explain.bars import duration, waterfall
+from bot.explain.explanation import INTERRUPTED, OK, RUNNING, WAITING, Explanation, ModelCall, Reset, Tool
+from bot.explain.words import DROPPED, NO_ANSWER, RESETS, WHAT, in_words, why
 from telemetry.events import Outcome, Reason
 from telemetry.trace_rows import REPLY, RUN
 

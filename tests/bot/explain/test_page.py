@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from bot.cli.terminal import width
-from bot.explain import Explanation, Gate
-from bot.explain_bars import MOST_ROWS, duration
-from bot.explain_page import ago
+from bot.explain.bars import MOST_ROWS, duration
+from bot.explain.explanation import Explanation, Gate
+from bot.explain.page import ago
 from telemetry.events import Outcome
-from tests.bot.explaining import Left, shown
+from tests.bot.explain.explaining import Left, shown
 from tests.telemetry.made_traces import BEGAN, CHANNEL, MS, SESSION, TEAM, THREAD_TS, TS, Made, failed, known, refetched, reset, root, run
 
 

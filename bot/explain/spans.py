@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bot.explain import (
+from bot.explain.explanation import (
     LATE,
     OK,
     RUNNING,
