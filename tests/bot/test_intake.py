@@ -101,7 +101,7 @@ def test_slacks_own_word_that_the_bot_is_mentioned_counts(ground: Ground) -> Non
     assert len(ground.accepted) == 1
 
 
-def test_a_mention_under_a_file_is_accepted_with_its_file(ground: Ground) -> None:
+def test_c031_a_mention_under_a_file_is_accepted_with_its_file(ground: Ground) -> None:
     files = [{"name": "plan.pdf", "mimetype": "application/pdf"}]
     ground.take(mention(ROOT, "<@U0BOT> what is this?", subtype="file_share", files=files))
 

@@ -69,7 +69,7 @@ def test_a_message_that_named_the_bot_only_in_the_second_event_is_accepted_once_
 
 
 # -- redelivery --------------------------------------------------------------------------------------------------------
-def test_deliveries_at_any_time_after_any_number_of_others_and_a_restart_are_one_answer(ground: Ground) -> None:
+def test_c027_deliveries_at_any_time_after_any_number_of_others_and_a_restart_are_one_answer(ground: Ground) -> None:
     ground.db.execute("PRAGMA synchronous=OFF")  # two thousand waits for the disk are not what is tested
     event = mention(ROOT)
     for seconds in (0, 0, 1, 60, 301):
@@ -177,7 +177,7 @@ BEFORE = message(ROOT, "what is the plan?")
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(2))))
 @pytest.mark.parametrize("answered_between", [False, True])
-def test_a_mention_added_within_five_minutes_is_accepted_once_with_the_edited_text(
+def test_c035_a_mention_added_within_five_minutes_is_accepted_once_with_the_edited_text(
     ground: Ground, order: tuple[int, ...], answered_between: bool
 ) -> None:
     pair = edit(BEFORE, ts(60), "<@U0BOT> what is the plan?")
@@ -192,7 +192,7 @@ def test_a_mention_added_within_five_minutes_is_accepted_once_with_the_edited_te
     assert ground.emit.dropped == [DropReason.NOT_ADDRESSED, DropReason.DUPLICATE]
 
 
-def test_later_edits_answer_nothing_and_become_edits_in_the_thread(ground: Ground) -> None:
+def test_c035_later_edits_answer_nothing_and_become_edits_in_the_thread(ground: Ground) -> None:
     first, second = edit(BEFORE, ts(60), "<@U0BOT> the plan?"), edit(mention(ROOT, "<@U0BOT> the plan?"), ts(90), "<@U0BOT> which plan?")
     third = edit(mention(ROOT, "<@U0BOT> which plan?"), ts(200), "<@U0BOT> whose plan?")
     ground.take(BEFORE, *first)

@@ -168,7 +168,7 @@ async def test_a_death_that_nobody_noticed_is_met_before_the_gate(bench: Bench) 
     assert bench.resets == [("crash", "resume", 1)]
 
 
-async def test_a_crash_of_the_first_turn_ever_begins_afresh(bench: Bench) -> None:
+async def test_c051_a_crash_of_the_first_turn_ever_begins_afresh(bench: Bench) -> None:
     """Its id was never worth resuming."""
     bench.claude.turn(SessionDied(1))
 
@@ -203,7 +203,7 @@ async def test_after_a_restart_the_session_is_resumed_and_its_threads_read_again
     assert first.claude.launches[1].resume
 
 
-async def test_a_dead_resume_id_is_tried_once_and_never_again(make_bench: Make) -> None:
+async def test_c051_a_dead_resume_id_is_tried_once_and_never_again(make_bench: Make) -> None:
     first = make_bench()
     root = await known(first)
     other = await first.ask("When is lunch?")

@@ -299,3 +299,24 @@ async def test_every_reset_of_these_stories_is_linked_or_inside_a_reply(bench: B
 
     (reset,) = bench.emit.of(SessionReset)
     assert reset.linked == bench.replies[-1].ref
+
+
+async def test_c019_a_thread_keeps_its_route_through_a_restart_and_is_read_again_there(make_bench: Make) -> None:
+    first = make_bench()
+    root = first.old_thread(*TALK, channel=CODE)
+    await first.ask("What is the code?", thread=root, channel=CODE)
+    await first.sessions.close_all()
+    second = make_bench(before=first)
+
+    again = await second.ask("And the alarm?", thread=root, channel=CODE)
+
+    assert again.gate == ("refetched", "after_restart", "full")
+    assert second.knows(root, channel=CODE, key="coder") and second.sessions.peek_session("main") is None
+
+
+async def test_c031_the_name_and_the_type_of_a_file_are_in_the_prompt(bench: Bench) -> None:
+    files = [{"id": "F1", "name": "plan.pdf", "mimetype": "application/pdf", "filetype": "pdf"}]
+
+    asked = await bench.ask("what is this?", subtype="file_share", files=files)
+
+    assert asked.outcome == "answered" and "plan.pdf" in asked.prompt and "application/pdf" in asked.prompt
