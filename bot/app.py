@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bot.inbox import Inbox, Row
+from bot.inbox import WITHDRAWN, Inbox, Row
 from bot.messages import Channel, ChannelKind, Message
 from bot.ports import Clock, SlackError, SlackPort
 from bot.responder import Ended, Responder
-from bot.routes import Destination, RouteSettings, destination
+from bot.routes import Destination, RouteSettings, destination, may_share
 from bot.slack_events import Wondered, asks_why
 from bot.slack_text import Me
 from bot.thread_routes import ThreadRoutes
@@ -52,7 +52,9 @@ class App:
         me: Me,
         clock: Clock,
         emit: Emit,
+        turn_ended: Callable[[str, str, str], None] = lambda route, key, session_id: None,
     ) -> None:
+        self._turn_ended = turn_ended
         self._inbox, self._threads, self._routes, self._slack = inbox, threads, routes, slack
         self._responder, self._whys, self._me, self._clock, self._emit = responder, whys, me, clock, emit
         self._lanes: dict[str, deque[_Waiting]] = {}
@@ -76,6 +78,7 @@ class App:
         for row in rows:
             span = self._responder.begin_again(row)
             self._inbox.retrace(row.id, span.ref)
+            self._inbox.miss(row.thread, row.ts)  # nobody listened while no bot ran
             self.accepted(row, span)
         return len(rows)
 
@@ -103,12 +106,11 @@ class App:
             return Channel(id=row.thread.channel, name="", kind=KIND_BY_TYPE.get(row.channel_type, ChannelKind.PRIVATE))
 
     def _destination(self, row: Row, channel: Channel) -> Destination | None:
-        """A thread keeps the route it once had, as long as that route is configured."""
-        bound = self._threads.get_thread_route(row.thread)
+        """A thread keeps the route it once had, as long as that route is configured and the channel may still share its key."""
+        bound, to = self._threads.get_thread_route(row.thread), destination(channel, self._routes)
         if bound and bound.key and bound.route in self._routes:
-            to: Destination | None = Destination(self._routes[bound.route], bound.key)
-        else:
-            to = destination(channel, self._routes)
+            kept = Destination(self._routes[bound.route], bound.key)
+            to = kept if may_share(channel, kept) else to
         if to is not None:
             self._threads.bind(row.thread, route=to.route.name, key=to.key)
             self._inbox.route(row.id, route=to.route.name, key=to.key)
@@ -138,7 +140,11 @@ class App:
             _leave(waiting)
             return
         key = waiting.to.key
-        self._lanes.setdefault(key, deque()).append(waiting)
+        lane = self._lanes.setdefault(key, deque())
+        at = len(lane)
+        while at and lane[at - 1].row.id > waiting.row.id:  # its channel had to be looked up: it goes before those that came after it
+            at -= 1
+        lane.insert(at, waiting)
         self._tell_depth(waiting)
         if key not in self._busy:
             self._busy.add(key)
@@ -152,6 +158,9 @@ class App:
                 self._answering.add(key)
                 try:
                     await self._one(waiting)
+                except Exception as e:  # noqa: BLE001 - the boundary of a lane: what the disk refuses to one message, others must not wait for
+                    _leave(waiting)
+                    _complain("a message could not be brought to its end", e)
                 finally:
                     self._answering.discard(key)
                     self._tell_depth(waiting)
@@ -163,11 +172,15 @@ class App:
     async def _one(self, w: _Waiting) -> None:
         waited = self._clock.monotonic() - w.since
         w.wait.end()
+        message = self._message(w)
+        if message.body == WITHDRAWN:
+            self._drop(w.row, w.span, DropReason.IGNORED_EVENT, w.to.route.name)
+            return
         self._inbox.begin(w.row.id)
         with self._emit.within(w.span):
             self._emit(LaneWaited(route=w.to.route.name, seconds=waited))
             try:
-                ended = await self._responder.respond(self._message(w), w.to)
+                ended = await self._responder.respond(message, w.to)
             except asyncio.CancelledError:
                 _leave(w)
                 raise
@@ -207,6 +220,8 @@ class App:
             )
         )
         w.span.end()
+        if ended.outcome is Outcome.ANSWERED:
+            self._turn_ended(w.to.route.name, w.to.key, ended.session_id)
 
     def _depth(self, key: str) -> int:
         """Messages that wait or are being answered."""
@@ -239,7 +254,12 @@ class App:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            print(f"insomnia: a lane ended with {type(error).__name__}; its messages are answered at the next start", file=sys.stderr)
+            _complain("a task of the bot ended", error)
+
+
+def _complain(what: str, error: BaseException) -> None:
+    """Without a word of what was said: an exception may quote it."""
+    print(f"insomnia: {what} ({type(error).__name__}); it is answered at the next start", file=sys.stderr)
 
 
 def _leave(w: _Waiting) -> None:

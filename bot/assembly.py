@@ -14,6 +14,9 @@ from bot.config import Settings
 from bot.explain.explainer import Explainer
 from bot.inbox import Inbox
 from bot.intake import Audience, Intake
+from bot.memory_parts import extractor_for, reading_tools_for
+from bot.memory_tools import resident_tools
+from bot.memory_workers import MemoryWorkers
 from bot.persistent_session import SessionParts
 from bot.ports import SlackError
 from bot.prompts import SYSTEM_PROMPT
@@ -54,6 +57,7 @@ class Addresses:
 class Bot:
     app: App
     sessions: Sessions
+    memory: MemoryWorkers
     socket: Callable[[], SocketMode]
 
 
@@ -69,6 +73,16 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
     tz = settings.zone or system_zone()
     inbox, threads = Inbox(db, clock=clock), ThreadRoutes(db, clock=clock, boot=uuid.uuid4().hex)
     routes = _routes(settings)
+    extractor = extractor_for(
+        workspace.state,
+        cli=cli,
+        model_url=addresses.model_url,
+        model=model_of(settings),
+        credential=credential_of(settings),
+        emit=emit,
+        known_channel=web.known_channel,
+    )
+    memory = MemoryWorkers(extractor, folder=workspace.sessions, clock=clock, emit=emit)
     parts = SessionParts(
         starter=CliStarter(cli, folder=workspace.state, base_url=addresses.model_url, clock=clock),
         threads=threads,
@@ -76,7 +90,9 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
         clock=clock,
         emit=emit,
         system_prompt=lambda route: f"{SYSTEM_PROMPT}\n{route.prompt}".strip() + "\n",
-        credential=_credential(settings),
+        credential=credential_of(settings),
+        own_tools=resident_tools(reading_tools_for(workspace.state, emit=emit)),
+        ended=memory.session_ended,
     )
     sessions, audience = Sessions(parts), Audience(users=settings.slack.users, bots=settings.slack.bots)
     reader = ThreadReader(web, inbox, me=me, clock=clock, emit=emit)
@@ -103,6 +119,7 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
         me=me,
         clock=clock,
         emit=emit,
+        turn_ended=memory.turn_ended,
     )
     intake = Intake(
         inbox=inbox,
@@ -117,7 +134,7 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
     socket = lambda: SocketMode(  # noqa: E731 - Bolt opens a session as it is made: only once everything else stands
         web.client, addresses.app_token, take=intake.take, gap=sessions.doubt_delivery, clock=clock, emit=emit
     )
-    return Bot(app=app, sessions=sessions, socket=socket)
+    return Bot(app=app, sessions=sessions, memory=memory, socket=socket)
 
 
 def _routes(settings: Settings) -> dict[str, RouteSettings]:
@@ -141,7 +158,12 @@ def _routes(settings: Settings) -> dict[str, RouteSettings]:
     }
 
 
-def _credential(settings: Settings) -> Callable[[], tuple[str, tuple[str, str] | None]]:
+def model_of(settings: Settings) -> str:
+    """Which model the memory workers ask: that of the first route."""
+    return next(iter(settings.routes.values())).model
+
+
+def credential_of(settings: Settings) -> Callable[[], tuple[str, tuple[str, str] | None]]:
     """The first account whose variable is set. (Which one is next when it is benched: a later issue.)"""
     if settings.credentials:
         first = settings.credentials[0]

@@ -16,14 +16,15 @@ import signal
 import sys
 import traceback
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bot.claude_launch import Cli, arguments, environment
+from bot.claude_mcp import ToolCalls
 from bot.claude_stream import Stream, uuids_of
-from bot.ports import Answer, Clock, Launch, SessionDied, StartFailed, StreamEvent, TurnDeadline
+from bot.ports import Answer, Clock, Launch, SessionDied, StartFailed, StreamEvent, Tool, TurnDeadline
 from bot.session_lock import note_owner, take_lock
 
 LINE_LIMIT = 64 * 2**20  # asyncio's 64 KiB is shorter than one thread section
@@ -57,17 +58,19 @@ class CliStarter:
             process = await self._spawn(launch)
         except OSError as e:
             raise StartFailed(f"the CLI could not be started ({e.strerror})") from e
-        session = CliProcess(process, clock=self._clock, on_exit=on_exit, on_stray=on_stray)
+        session = CliProcess(process, clock=self._clock, on_exit=on_exit, on_stray=on_stray, tools=launch.own_tools)
         await session.greet()
         return session
 
     async def _spawn(self, launch: Launch) -> asyncio.subprocess.Process:
-        home, run = self._folder / "sessions" / launch.key, self._folder / "run"
-        for folder in (home, self._folder / "claude", run / "cwd"):
+        run, config = self._folder / "run", self._folder / "claude"
+        home = (run / "workers" if launch.one_shot else self._folder / "sessions") / launch.key
+        cache = (home if launch.one_shot else config) / "cache"
+        for folder in (home, config, run / "cwd"):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         prompt_file = home / "system-prompt.txt"
         prompt_file.write_text(launch.system_prompt, encoding="utf-8")
-        env = environment(launch, config_dir=self._folder / "claude", runtime_dir=run, base_url=self._base_url, inherited=self._inherited)
+        env = environment(launch, config_dir=config, runtime_dir=run, cache_dir=cache, base_url=self._base_url, inherited=self._inherited)
         lock = await take_lock(home / "lock", clock=self._clock)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -97,11 +100,13 @@ class CliProcess:
         clock: Clock,
         on_exit: Callable[[int | None], None],
         on_stray: Callable[[StreamEvent], None],
+        tools: Sequence[Tool] = (),
     ) -> None:
         self._process, self._clock, self._on_exit, self._on_stray = process, clock, on_exit, on_stray
         self._idle_stream = Stream()
         self._turn: _Turn | None = None
         self._controls: dict[str, asyncio.Future[Line]] = {}
+        self._tool_calls = ToolCalls(tools, respond=self._respond)
         self._stderr = b""
         self._last_error: Line = {}
         self._broken: Exception | None = None
@@ -169,9 +174,14 @@ class CliProcess:
             raise
         finally:
             self._turn = None
+            self._tool_calls.cancel_all()
             if future.done() and not future.cancelled():
                 future.exception()  # looked at: a death that nobody waits for any more is no warning
         return turn.stream.answer(result)
+
+    async def interrupt(self) -> None:
+        """Ends the turn under way early; whoever sent it gets its answer, which says so."""
+        await self._control("interrupt")
 
     async def _interrupt(self, turn: _Turn) -> bool:
         """Ends the turn under way and swallows its result, or the next answer would be one behind. False: it was killed."""
@@ -238,7 +248,9 @@ class CliProcess:
                 if isinstance(response, Mapping):
                     self._settle(self._controls.get(str(response.get("request_id"))), response)
             case "control_request":
-                self._refuse(line)
+                self._asked(line)
+            case "control_cancel_request":
+                self._tool_calls.cancel(str(line.get("request_id")))
             case "result":
                 self._result(line)
             case _:
@@ -263,12 +275,16 @@ class CliProcess:
         if turn.uuid in answered or anonymous:
             self._settle(turn.result, line)
 
-    def _refuse(self, line: Line) -> None:
-        """Routes have no in-process tools yet: whatever is asked is denied, and the CLI goes on."""
-        denied = {"behavior": "deny", "message": "not allowed here"}
-        response = {"subtype": "success", "request_id": line.get("request_id"), "response": denied}
+    def _asked(self, line: Line) -> None:
+        """A message to a tool of ours; whatever else the CLI asks is denied, and it goes on."""
+        context = self._turn.context.copy() if self._turn else contextvars.copy_context()
+        if not self._tool_calls.take(line, context):
+            self._respond(str(line.get("request_id")), {"behavior": "deny", "message": "not allowed here"})
+
+    def _respond(self, request: str, response: Line) -> None:
         with contextlib.suppress(SessionDied):  # the reader meets the end next
-            self._put({"type": "control_response", "response": response})
+            answer = {"subtype": "success", "request_id": request, "response": response}
+            self._put({"type": "control_response", "response": answer})
 
     @staticmethod
     def _settle(future: asyncio.Future[Line] | None, value: Line) -> None:
@@ -304,6 +320,7 @@ class CliProcess:
     async def close(self) -> None:
         """Ends the process: end of input, then SIGTERM, then SIGKILL to its group. May be called twice."""
         self._closing = True
+        await self._tool_calls.end()
         if self._process.stdin is not None:
             self._process.stdin.close()
         for end in (None, self._terminate, self._kill):

@@ -13,11 +13,12 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from bot.claude_mcp import config_arguments, full_names
 from bot.ports import Launch
 
 OLDEST = (2, 1, 248)  # before it, `client_composed` is not known and Slack text could pull in files
@@ -83,29 +84,38 @@ def _first_word(text: str) -> str:
     return (text.split() or [""])[0]
 
 
-def arguments(cli: Path, launch: Launch, *, prompt_file: Path, mcp: Sequence[str] = ()) -> list[str]:
+def arguments(cli: Path, launch: Launch, *, prompt_file: Path) -> list[str]:
     tools = ",".join(launch.tools)
+    allowed = ",".join([*launch.tools, *full_names(launch.own_tools)])
     settings = {"permissions": {"deny": DENY_NARROW if launch.tools else DENY_ALL}, "cleanupPeriodDays": KEEP_TRANSCRIPT_DAYS}
     return [
         str(cli),
         "-p",
         *("--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--include-partial-messages"),
         *(("--resume", launch.session_id) if launch.resume else ("--session-id", launch.session_id)),
+        *(("--no-session-persistence",) if launch.one_shot else ()),
+        *(("--max-turns", str(launch.max_calls)) if launch.max_calls else ()),
         *("--model", launch.model, "--autocompact", str(launch.autocompact)),
-        *(f"--tools={tools}", *(("--allowedTools", tools) if tools else ()), "--permission-mode", "dontAsk"),
-        *("--strict-mcp-config", *mcp, "--setting-sources=", "--settings", json.dumps(settings)),
+        *(f"--tools={tools}", *(("--allowedTools", allowed) if allowed else ()), "--permission-mode", "dontAsk"),
+        *("--strict-mcp-config", *config_arguments(launch.own_tools), "--setting-sources=", "--settings", json.dumps(settings)),
         *("--system-prompt-file", str(prompt_file), "--system-prompt-snapshot", "off"),
     ]
 
 
-def environment(launch: Launch, *, config_dir: Path, runtime_dir: Path, base_url: str, inherited: Mapping[str, str]) -> dict[str, str]:
-    """`inherited`: this process's own variables, of which only the harmless and the needed are taken."""
+def environment(
+    launch: Launch, *, config_dir: Path, runtime_dir: Path, cache_dir: Path, base_url: str, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """`inherited`: this process's own variables, of which only the harmless and the needed are taken.
+
+    `cache_dir`: where the CLI writes what our tools refused; by default that would be the home directory.
+    """
     keep = ("PATH", "HOME", "LANG", "TZ") + (
         () if _loopback(base_url) else ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE")
     )
     env = {name: inherited[name] for name in keep if name in inherited} | {
         "CLAUDE_CONFIG_DIR": str(config_dir),
         "XDG_RUNTIME_DIR": str(runtime_dir),
+        "XDG_CACHE_HOME": str(cache_dir),
         "CLAUDE_CODE_MAX_RETRIES": str(API_RETRIES),
         "API_TIMEOUT_MS": str(API_TIMEOUT_MS),
         "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",

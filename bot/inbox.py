@@ -24,6 +24,7 @@ KEPT_CHARS = 64_000  # four times what a prompt takes of a thread
 KEPT_SECONDS = 14 * 86_400
 REMEMBERED_SECONDS = 45 * 86_400  # ended messages, for duplicates: Slack delivers again for minutes, people edit for weeks
 CARRIED_SECONDS = 3_600  # what a prompt has carried, to know late deliveries of it: Slack tries for five minutes, a restart takes some
+WITHDRAWN: Mapping[str, Any] = {"withdrawn": True}
 GONE = "~"  # the age of a deleted message: greater than every ts
 _HERE = "team=? AND channel=? AND thread_ts=?"
 _THIS = "team=? AND channel=? AND ts=?"
@@ -187,6 +188,16 @@ class Inbox:
                 f"UPDATE threads SET lost_ts='', lost_seq=0 WHERE {_THIS} AND lost_ts < ? AND lost_seq <= ?",
                 (*_thread(thread), before, upto),
             )
+
+    def miss(self, thread: Thread, ts: str) -> None:
+        """What others said up to `ts`, and after the message that is being asked, may not have been heard: it is read later."""
+        with self._writing():
+            self._db.execute(f"UPDATE threads SET overflowed=1, lost_ts=max(lost_ts, ?) WHERE {_THIS}", (ts, *_thread(thread)))
+
+    def withdraw(self, thread: Thread, ts: str) -> None:
+        """A message that still waits was deleted: it will not be asked, and its text is gone."""
+        with self._writing():
+            self._db.execute(f"UPDATE messages SET body=? WHERE {_THIS} AND state='waiting'", (_json(WITHDRAWN), *_message(thread, ts)))
 
     # -- bounds (inside a transaction) ---------------------------------------------------------------------------------
     def _bound(self, thread: Thread) -> None:

@@ -20,6 +20,8 @@ from telemetry.emit import Emit, Span
 from telemetry.events import DropReason, MessageDropped, SlackEventSeen, Thread
 from telemetry.names import Attr, SpanName
 
+PASSED_BY = 1_000  # threads; a reply overtakes the message that makes its thread watched by minutes at most
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audience:
@@ -47,6 +49,7 @@ class Intake:
     ) -> None:
         self._inbox, self._threads, self._me, self._audience, self._routes = inbox, threads, me, audience, routes
         self._emit, self._accepted, self._wondered = emit, accepted, wondered
+        self._passed_by: dict[Thread, str] = {}  # the newest reply in a thread that nobody watched
 
     def take(self, body: Mapping[str, Any]) -> None:
         """`body` is the event callback as Slack sent it."""
@@ -57,6 +60,7 @@ class Intake:
             case Edited() as edited:
                 self._edited(edited)
             case Deleted() as deleted:
+                self._inbox.withdraw(deleted.thread, deleted.ts)
                 self._keep_if_watched(deleted.thread, deleted.ts, Change.DELETED, {"user": deleted.user})
             case Wondered() as wondered:
                 if self._audience.admits(wondered.user):
@@ -117,6 +121,8 @@ class Intake:
             span.fail(type(e).__name__)
             span.end()
             raise
+        if (younger := self._passed_by.pop(p.thread, "")) > p.ts:
+            self._inbox.miss(p.thread, younger)  # it overtook this message, and was let go
         if self._is_bot(p):
             self._threads.count_bot(p.thread)
         self._accepted(row, span)
@@ -145,6 +151,10 @@ class Intake:
         """Text of threads that the bot takes no part in is acknowledged and not kept."""
         if self._threads.get_thread_route(thread) is not None:
             self._inbox.keep(thread, ts, change, body)
+        else:
+            self._passed_by[thread] = max(ts, self._passed_by.pop(thread, ""))  # the newest stand last
+            if len(self._passed_by) > PASSED_BY:
+                del self._passed_by[next(iter(self._passed_by))]
 
     def _drop(self, reason: DropReason, channel: str, ts: str) -> None:
         self._emit(MessageDropped(reason=reason, channel=channel, message_ts=ts))

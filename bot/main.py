@@ -12,6 +12,7 @@ import secrets
 import signal
 import sys
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -23,6 +24,7 @@ from bot.clock import SystemClock
 from bot.config import Settings
 from bot.local.model import EmbeddedModel
 from bot.local.slack import EmbeddedSlack
+from bot.memory_control import MemoryControl
 from bot.slack import SlackWeb
 from bot.state_db import StateUnreadable
 from bot.version import VERSION
@@ -43,7 +45,7 @@ def run_bot(settings: Settings, workspace: Workspace, *, banner: bool) -> int:
     _clean_environment()
     try:
         cli = find_cli(str(settings.path(settings.claude.path)) if settings.claude.path else "")
-        with telemetry(_telemetry(settings, workspace)) as emit:
+        with telemetry(telemetry_of(settings, workspace)) as emit:
             asyncio.run(_run(settings, workspace, cli=cli, emit=emit, banner=banner))
     except (CannotRun, CliNotFound, StateUnreadable) as e:
         print(f"insomnia: {e}", file=sys.stderr)
@@ -51,7 +53,7 @@ def run_bot(settings: Settings, workspace: Workspace, *, banner: bool) -> int:
     return 0
 
 
-def _telemetry(settings: Settings, workspace: Workspace) -> TelemetrySettings:
+def telemetry_of(settings: Settings, workspace: Workspace) -> TelemetrySettings:
     """The local sinks are part of the product: they do not depend on any OTEL_* variable."""
     status = LatestStatus(workspace.status_json, slack_mode=settings.slack_kind, model_kind=settings.model_kind)
     return TelemetrySettings(
@@ -81,11 +83,13 @@ async def _run(settings: Settings, workspace: Workspace, *, cli: Cli, emit: Emit
         http = await stack.enter_async_context(aiohttp.ClientSession())
         web = SlackWeb(addresses.bot_token, api_url=addresses.slack_api, session=http, clock=SystemClock(), emit=emit)
         bot = await assemble(settings, workspace, cli=cli, emit=emit, web=web, addresses=addresses)
+        await stack.enter_async_context(bot.memory)
+        control = await stack.enter_async_context(MemoryControl(bot.memory, token=addresses.control.token))
         stack.push_async_callback(bot.sessions.close_all)
         socket = bot.socket()
         recovered = bot.app.recover()
         await socket.connect()
-        workspace.publish(_running(settings, addresses))
+        workspace.publish(_running(settings, addresses, memory=control.url))
         threads = await _old_threads(http, addresses.control) if banner else []
         for line in banner_lines(settings, workspace, cli, addresses.slack_api, recovered=recovered, threads=threads, full=banner):
             print(line, flush=True)
@@ -119,7 +123,7 @@ async def _servers(settings: Settings, workspace: Workspace, stack: AsyncExitSta
     return Addresses(slack_api=slack_api, bot_token=bot_token, app_token=app_token, model_url=model_url, control=control)
 
 
-def _running(settings: Settings, addresses: Addresses) -> RunningBot:
+def _running(settings: Settings, addresses: Addresses, *, memory: str) -> RunningBot:
     embedded = settings.slack_kind == "embedded"
     return RunningBot(
         pid=os.getpid(),
@@ -127,5 +131,5 @@ def _running(settings: Settings, addresses: Addresses) -> RunningBot:
         version=VERSION,
         slack=settings.slack_kind,
         url=addresses.slack_api if embedded else None,
-        control=addresses.control,
+        control=replace(addresses.control, memory=memory),
     )

@@ -37,6 +37,8 @@ from bot.session_telling import SessionTelling
 from telemetry.emit import Span
 from telemetry.events import ResetCause, ResetHow, SessionState, Thread
 
+# Of one thread only; and what an earlier process left is read at the start, before any session is.
+STILL_THE_SAME = (ResetCause.FORGET_MANUAL, ResetCause.RESTART)
 COMPACT_SECONDS = 180  # a summary of a full window is one long model answer
 OnEvent = Callable[[StreamEvent], None]
 
@@ -305,6 +307,8 @@ class PersistentSession:
 
     def _tell(self, loss: Loss, how: ResetHow, boundary: Compacted | None = None) -> None:
         self.telling.reset(loss, how, epoch=self._known_threads.epoch, boundary=boundary)
+        if loss.cause not in STILL_THE_SAME:
+            self._parts.ended(self.route.name, self.key, loss.session_id, self.telling.last_reply)
         self._seen()
 
     def _enter(self, state: SessionState) -> None:

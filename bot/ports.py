@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -199,12 +199,37 @@ class ClaudeSession(Protocol):
     async def compact(self, *, on_event: Callable[[StreamEvent], None], seconds: float) -> Answer:
         """The bot's own `/compact`, between turns."""
 
+    async def interrupt(self) -> None:
+        """Ends the turn under way early; `send` returns what came of it. Raises SessionDied."""
+
     async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """`failed`: the model is told that it is an error, and may try again."""
+
+    text: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool of our own process. `schema`: JSON Schema of its arguments. `call` gets the arguments and the id of the tool use."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    call: Callable[[Mapping[str, Any], str], Awaitable[ToolResult]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What a CLI process is started with. `resume`: carry `session_id` on; else begin it. `credential`: (variable, value)."""
+    """What a CLI process is started with. `resume`: carry `session_id` on; else begin it. `credential`: (variable, value).
+
+    `one_shot`: for a single turn that nothing is kept of; its lock and prompt lie apart from those of the sessions.
+    `max_calls`: of the model in one turn, 0 for no limit.
+    """
 
     key: str
     session_id: str
@@ -213,8 +238,11 @@ class Launch:
     autocompact: int
     system_prompt: str
     tools: Sequence[str] = ()
+    own_tools: Sequence[Tool] = ()
     cwd: str = ""
     credential: tuple[str, str] | None = None
+    one_shot: bool = False
+    max_calls: int = 0
 
 
 class ClaudeStarter(Protocol):

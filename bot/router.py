@@ -14,6 +14,7 @@ from datetime import tzinfo
 
 from bot.gate import View, decide
 from bot.inbox import Inbox
+from bot.memory_tools import SELF_TOLD, asking
 from bot.messages import Channel, GateSummary, Message, Said
 from bot.persistent_session import PersistentSession, Reply
 from bot.ports import SessionDied, StartFailed, TurnDeadline
@@ -37,6 +38,7 @@ from telemetry.events import (
 )
 from telemetry.names import Attr, SpanName
 
+MOST_OVERTAKEN = 3  # a session that dies each time while its thread is read will not answer at the fourth try either
 FAILURES = {
     "rate_limit": FailReason.MODEL_LIMIT,
     "authentication_failed": FailReason.MODEL_AUTH,
@@ -111,10 +113,13 @@ class Router:
         await session.ready()
         epoch = session.context.epoch
         section = turn.section = await self._gate(session, turn, had_session=had_session)
-        if session.context.epoch != epoch:
-            return None  # lost while the thread was read: what was decided does not hold any more
+        if session.context.epoch != epoch:  # lost while the thread was read: what was decided does not hold any more
+            turn.overtaken += 1
+            if turn.overtaken > MOST_OVERTAKEN:
+                raise TurnFailed(FailReason.SESSION_DIED)
+            return None
         prompt, recalled = self._prompt(session, turn, section)
-        spans = TurnSpans(self._emit, route=session.route.name, model=session.route.model)
+        spans = TurnSpans(self._emit, route=session.route.name, model=session.route.model, self_told=SELF_TOLD)
         try:
             reply = await self._send(session, turn, prompt, spans)
         except SessionDied as e:
@@ -153,7 +158,7 @@ class Router:
                     held_off=self._reader.held_off(m.thread),
                 )
             )
-            section = await self._reader.section(m, verdict, context, verified=turn.verified, small=turn.too_long)
+            section = await self._reader.section(m, verdict, context, verified=turn.verified, small=turn.too_long > 1)
             verdict = section.verdict
             span.set({Attr.GATE_DECISION: verdict.decision.value, Attr.GATE_REASON: verdict.reason.value})
             span.set({Attr.SESSION_EPOCH: epoch, Attr.GATE_KNOWN_THREADS: known_threads})
@@ -200,7 +205,8 @@ class Router:
         with self._emit.span(SpanName.INVOKE_AGENT, attributes, label=session.route.name, links=links) as span:
             failed: str | None = "interrupted"
             try:
-                reply = await session.send_prompt(prompt, on_event=spans.on_event)
+                with asking(turn.message):
+                    reply = await session.send_prompt(prompt, on_event=spans.on_event)
                 failed = reply.answer.error
             finally:
                 spans.finish(failed)
@@ -239,8 +245,8 @@ class Router:
     async def _refused(self, session: PersistentSession, turn: Turn, reply: Reply) -> None:
         """One fresh start where the session's own past is what the model refuses; every other error is told."""
         error, status = reply.answer.error or "", reply.answer.status
-        if error == "prompt_too_long" and not turn.too_long:
-            turn.too_long = True
+        if error == "prompt_too_long" and turn.too_long < 2:
+            turn.too_long += 1  # first an empty session, and only if that does not help a smaller section
         elif status == 400 and session.unproven_resume and not turn.poisoned:
             turn.poisoned = True
         else:

@@ -47,6 +47,11 @@ class Destination:
     key: str
 
 
+def may_share(channel: Channel, to: Destination) -> bool:
+    """Whether messages of this channel may go into that session: a channel that was made private leaves a shared one."""
+    return channel.kind is ChannelKind.PUBLIC or to.key != to.route.name or (channel.kind is ChannelKind.PRIVATE and to.route.mixed)
+
+
 def destination(channel: Channel, routes: Mapping[str, RouteSettings]) -> Destination | None:
     """None: no route names this channel, and there is no route for every public one."""
     named = next((r for r in routes.values() if r.names(channel)), None)

@@ -6,23 +6,26 @@ the process means for the context (epochs, resets, states) is not decided here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.ports import ClaudeSession, ClaudeStarter, Clock, Launch, StreamEvent
+from bot.ports import ClaudeSession, ClaudeStarter, Clock, Launch, StreamEvent, Tool
 from bot.routes import RouteSettings
 from bot.session_telling import SessionTelling
 from bot.thread_routes import ThreadRoutes
 from telemetry.emit import Emit, Span
-from telemetry.events import ResetHow
+from telemetry.events import ResetHow, TraceRef
 from telemetry.names import Attr, SpanName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionParts:
-    """What every session of the bot shares. `folder`: where the session logs lie, a folder a key."""
+    """What every session of the bot shares. `folder`: where the session logs lie, a folder a key.
+
+    `own_tools`: of our own process. `ended` hears of each end of a session's context: route, key, session id, its last reply.
+    """
 
     starter: ClaudeStarter
     threads: ThreadRoutes
@@ -31,6 +34,8 @@ class SessionParts:
     emit: Emit
     system_prompt: Callable[[RouteSettings], str]
     credential: Callable[[], tuple[str, tuple[str, str] | None]]  # account name, (variable, value)
+    own_tools: Sequence[Tool] = ()
+    ended: Callable[[str, str, str, TraceRef | None], None] = lambda route, key, session_id, last_reply: None
 
 
 class SessionProcess:
@@ -86,6 +91,7 @@ class SessionProcess:
             autocompact=route.autocompact,
             system_prompt=self._parts.system_prompt(route),
             tools=route.tools,
+            own_tools=self._parts.own_tools,
             cwd=route.cwd,
             credential=credential,
         )

@@ -27,6 +27,7 @@ from telemetry.events import SlackCalled, SlackOutcome
 PUBLIC_API = "https://slack.com/api/"
 CALL_SECONDS = 20.0
 RATE_LIMITED = frozenset({"ratelimited", "rate_limited"})
+CHANNEL_SECONDS = 600.0
 UNKNOWN_USER = frozenset({"user_not_found", "user_not_visible"})  # and it stays so
 NAMES_KEPT = 10_000
 LOGGER = logging.getLogger("insomnia.slack")  # Slack's libraries print whole bodies at DEBUG
@@ -53,6 +54,7 @@ class SlackWeb:
         self._clock, self._emit = clock, emit
         self._names: dict[str, str] = {}
         self._channels: dict[str, Channel] = {}
+        self._learnt: dict[str, float] = {}  # when, by the monotonic clock
 
     async def start(self) -> Me:
         """Raises SlackError: `invalid_auth` and the like, before Bolt would lose a first event over it."""
@@ -78,7 +80,7 @@ class SlackWeb:
             except SlackError:
                 return
             for channel in told.get("channels") or []:
-                self._channels[str(channel.get("id"))] = _channel(channel)
+                self._learn(_channel(channel))
             cursor = str((told.get("response_metadata") or {}).get("next_cursor") or "")
             if not cursor:
                 return
@@ -122,11 +124,24 @@ class SlackWeb:
             self._names[user] = str(next(name for name in names if name))
         return self._names[user]
 
+    def known_channel(self, channel: str) -> Channel | None:
+        """What was learnt of it before; never asks."""
+        return self._channels.get(channel)
+
     async def channel(self, channel: str) -> Channel:
-        if channel not in self._channels:
-            told = (await self._call("conversations.info", channel=channel)).get("channel") or {}
-            self._channels[channel] = _channel({**told, "id": channel})
+        """Asked again after a while: a public channel may have been made private. While Slack does not tell, the old word counts."""
+        if self._clock.monotonic() - self._learnt.get(channel, float("-inf")) > CHANNEL_SECONDS:
+            try:
+                told = (await self._call("conversations.info", channel=channel)).get("channel") or {}
+            except SlackError:
+                if channel not in self._channels:
+                    raise
+            else:
+                self._learn(_channel({**told, "id": channel}))
         return self._channels[channel]
+
+    def _learn(self, channel: Channel) -> None:
+        self._channels[channel.id], self._learnt[channel.id] = channel, self._clock.monotonic()
 
     # -- one call ------------------------------------------------------------------------------------------------------
     async def _call(self, method: str, *, app_token: str = "", **args: Any) -> Mapping[str, Any]:

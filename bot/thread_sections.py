@@ -231,7 +231,8 @@ def _smaller(section: Section, thread: Thread) -> Section:
     kept = (*root, *rest[-SMALL_MESSAGES:])
     omitted = section.omitted + len(section.messages) - len(kept)
     gap_after = len(root) if omitted else None
-    return replace(section, messages=kept, omitted=omitted, gap_after=gap_after, cap=min(section.cap, SMALL_MESSAGE_CHARS))
+    cap = min(section.cap, SMALL_MESSAGE_CHARS)
+    return replace(section, messages=kept, omitted=omitted, gap_after=gap_after, cap=cap, complete=section.complete and not omitted)
 
 
 def _changed(said: Said, thread: Thread, context: KnownThreads) -> Said:

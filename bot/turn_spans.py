@@ -5,6 +5,9 @@ A resident process reads TRACEPARENT once, so its own spans cannot join a reply'
 
 from __future__ import annotations
 
+from collections.abc import Container
+
+from bot.claude_mcp import PREFIX
 from bot.ports import ApiRetry, CallEnded, CallStarted, StreamEvent, ToolEnded, ToolStarted, Usage
 from telemetry.emit import AttrValue, Emit, Span
 from telemetry.events import ModelCalled
@@ -14,10 +17,13 @@ PROVIDER = "anthropic"
 
 
 class TurnSpans:
-    """Begun inside the `invoke_agent` span; `finish` closes what the stream left open, however the turn ended."""
+    """Begun inside the `invoke_agent` span; `finish` closes what the stream left open, however the turn ended.
 
-    def __init__(self, emit: Emit, *, route: str, model: str) -> None:
-        self._emit, self._route, self._model = emit, route, model
+    `self_told`: names of tools that open their span themselves.
+    """
+
+    def __init__(self, emit: Emit, *, route: str, model: str, self_told: Container[str] = ()) -> None:
+        self._emit, self._route, self._model, self._self_told = emit, route, model, self_told
         self._chat: Span | None = None
         self._chat_began = 0.0
         self._tools: dict[str, Span] = {}
@@ -32,11 +38,10 @@ class TurnSpans:
                 self._end(event)
             case ApiRetry():
                 self._retried(event)
-            case ToolStarted():
+            case ToolStarted() if event.name not in self._self_told:
+                name = event.name.removeprefix(PREFIX)
                 attributes: dict[Attr, AttrValue] = {Attr.GEN_AI_OPERATION: "execute_tool", Attr.GEN_AI_TOOL_CALL_ID: event.id}
-                self._tools[event.id] = self._emit.begin(
-                    SpanName.EXECUTE_TOOL, attributes | {Attr.GEN_AI_TOOL_NAME: event.name}, label=event.name
-                )
+                self._tools[event.id] = self._emit.begin(SpanName.EXECUTE_TOOL, attributes | {Attr.GEN_AI_TOOL_NAME: name}, label=name)
             case ToolEnded():
                 self._tool_ended(event)
             case _:

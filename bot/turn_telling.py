@@ -20,7 +20,7 @@ from telemetry.names import SpanName
 
 @dataclass(slots=True)
 class Turn:
-    """The flags bound how often the message may be asked. `logged_in`: the session in whose log the question stands."""
+    """The flags and counts bound how often the message may be asked. `overtaken`: the context was lost while the gate looked. `logged_in`: the session in whose log the question stands."""
 
     message: Message
     said: Said
@@ -31,7 +31,8 @@ class Turn:
     asked_again: bool = False
     died: bool = False
     hung: bool = False
-    too_long: bool = False
+    too_long: int = 0
+    overtaken: int = 0
     poisoned: bool = False
     carry_on: bool = False
     logged_in: str = ""

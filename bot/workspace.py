@@ -46,10 +46,11 @@ class WorkspaceInUse(WorkspaceError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """Addresses of the embedded servers' control APIs, ending in `/`, and the token that they ask for."""
+    """Addresses of the control APIs, the bot's own and those of the embedded servers, ending in `/`, and their token."""
 
     slack: str | None = None
     model: str | None = None
+    memory: str | None = None
     token: str = field(default="", repr=False)
 
 

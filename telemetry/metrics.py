@@ -14,7 +14,17 @@ from opentelemetry import metrics as otel
 
 from telemetry import metric_names as names
 from telemetry.events import DropReason, FailReason, LaneDepth, Outcome, ResetCause, SessionSeen, SessionState, SlackOutcome
-from telemetry.memory_events import REASONS, TRIGGERS, Disposition, OperationStatus, RecordKind, RecordOp, UsageOp, UsageStatus
+from telemetry.memory_events import (
+    REASONS,
+    TRIGGERS,
+    Disposition,
+    MemoryWorker,
+    OperationStatus,
+    RecordKind,
+    RecordOp,
+    UsageOp,
+    UsageStatus,
+)
 from telemetry.metric_names import Kind, Label, Metric, Source
 from telemetry.names import DECISION_REASONS, Stream
 
@@ -29,7 +39,7 @@ class Metrics:
     ) -> None:
         self._routes = tuple(dict.fromkeys(routes))
         self._allowed = {
-            Source.ROUTES: frozenset((*self._routes, names.NONE)),
+            Source.ROUTES: frozenset((*self._routes, *MemoryWorker, names.NONE)),  # model calls and cost of a worker stand under its name
             Source.ACCOUNTS: frozenset(accounts),
         }
         self._first_seen: dict[str, set[str]] = {}

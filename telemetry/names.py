@@ -35,6 +35,8 @@ class SpanName(StrEnum):
     EXECUTE_TOOL = "execute_tool", "one tool use; label: the tool"
     SLACK_REPLY = "slack.reply", "the answer is posted"
     MEMORY_RUN = "memory.run", "one run of a memory worker, a root linked to the reply that triggered it; label: the worker"
+    MEMORY_READ_RANGE = "memory.read_range", "a part of a session log is made into a prompt, secrets taken out"
+    MEMORY_COMMIT = "memory.commit", "what a run made is published, and the cursor moves"
 
 
 class Attr(StrEnum):
@@ -136,6 +138,11 @@ class Attr(StrEnum):
     MEMORY_MERGED = "insomnia.memory.ops.merge", "merges", "{merge}"
     MEMORY_DROPPED = "insomnia.memory.ops.drop", "records removed without successor", "{record}"
     MEMORY_DELETED = "insomnia.memory.ops.delete", "files removed by anything", "{file}"
+    MEMORY_OP = "insomnia.memory.op", "what a memory tool was to do: read, query"
+    MEMORY_OP_STATUS = "insomnia.memory.op.status", "how that ended: found, not_found, rejected, failed"
+    MEMORY_KIND = "insomnia.memory.kind", "kind of record; none: all kinds"
+    MEMORY_SLUG = "insomnia.memory.slug", "name of the record"
+    MEMORY_RESULTS = "insomnia.memory.results", "records found", "{record}"
 
 
 class Stream(StrEnum):

@@ -32,9 +32,9 @@ class SlackControl:
         address = f"{self.url}{what}?{urllib.parse.urlencode(query or {})}"
         return self._ask(urllib.request.Request(address), seconds=wait_seconds)
 
-    def post(self, what: str, body: Mapping[str, Any]) -> Any:
+    def post(self, what: str, body: Mapping[str, Any], *, wait_seconds: float = 0.0) -> Any:
         headers = {"Content-Type": "application/json"}
-        return self._ask(urllib.request.Request(f"{self.url}{what}", json.dumps(body).encode(), headers), seconds=0.0)
+        return self._ask(urllib.request.Request(f"{self.url}{what}", json.dumps(body).encode(), headers), seconds=wait_seconds)
 
     def _ask(self, request: urllib.request.Request, *, seconds: float) -> Any:
         request.add_header("Authorization", f"Bearer {self.token}")

@@ -1,4 +1,4 @@
-"""What can be typed: commands, arguments and their help. Argparse and nothing else, so that `--help` is instant."""
+"""What can be typed: commands, arguments and their help. Only argparse and lists of words, so that `--help` is instant."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import math
 from pathlib import Path
 
 from bot.version import VERSION
+from memory.record_types import Status
+from telemetry.memory_events import RecordKind
 
 Commands = argparse._SubParsersAction  # the only name that argparse has for it
 
@@ -26,6 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
     _traces(commands)
     _status(commands)
     _logs(commands)
+    _memory(commands)
     _config(commands)
     _demo(commands)
     return parser
@@ -158,6 +161,75 @@ def _status(commands: Commands[argparse.ArgumentParser]) -> None:
     form.add_argument("--json", action="store_true", help=JSON)
     status.add_argument("--width", metavar="N", type=_columns, help="how many columns there are (default: the terminal's, or 80)")
     _workspace(status, default=Path(), where=HERE)
+
+
+def _memory(commands: Commands[argparse.ArgumentParser]) -> None:
+    memory = commands.add_parser(
+        "memory",
+        help="show, search and check what the bot remembers",
+        description="Show, search and check what the bot remembers: the files in .insomnia/memory and .insomnia/knowledge.",
+    )
+    on_memory = memory.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _memory_files(on_memory)
+    _memory_query(on_memory)
+    _memory_run(on_memory)
+
+
+def _memory_files(on_memory: Commands[argparse.ArgumentParser]) -> None:
+    lint = _command(
+        on_memory,
+        "lint",
+        entry="bot.cli.memory_files:lint",
+        summary="check the files, those edited by hand too; ends with 1 if there is an error",
+        example="insomnia memory lint --json",
+    )
+    listed = _command(
+        on_memory,
+        "list",
+        entry="bot.cli.memory_files:list_records",
+        summary="list what is remembered, the newest first",
+        example="insomnia memory list --kind decision --status active",
+    )
+    listed.add_argument("--kind", choices=tuple(map(str, RecordKind)), help="only this kind")
+    listed.add_argument("--status", choices=tuple(map(str, Status)), help="only this status")
+    show = _command(
+        on_memory,
+        "show",
+        entry="bot.cli.memory_files:show",
+        summary="show one record as it stands in its file",
+        example="insomnia memory show decision/deploy-freeze",
+    )
+    show.add_argument("record", metavar="RECORD", help="KIND/SLUG, or the slug alone")
+    for command in (lint, listed, show):
+        command.add_argument("--json", action="store_true", help=JSON)
+        _workspace(command, default=Path(), where=HERE)
+
+
+def _memory_query(on_memory: Commands[argparse.ArgumentParser]) -> None:
+    query = _command(
+        on_memory,
+        "query",
+        entry="bot.cli.memory_query:query",
+        summary="search what is remembered, in Japanese or English, with words or a whole question",
+        example='insomnia memory query "金曜のデプロイは？"\n  insomnia memory query refunds --scope channel:C012ABC',
+    )
+    query.add_argument("text", metavar="TEXT", help="what to look for; operators are plain text")
+    query.add_argument("--scope", metavar="WHERE", help="what would be found there: workspace, channel:ID or user:ID (default: everything)")
+    query.add_argument("--json", action="store_true", help=JSON)
+    _workspace(query, default=Path(), where=HERE)
+
+
+def _memory_run(on_memory: Commands[argparse.ArgumentParser]) -> None:
+    run = _command(
+        on_memory,
+        "run",
+        entry="bot.cli.memory_run:run",
+        summary="let a memory worker run now, in the running bot or, where none runs, here",
+        example="insomnia memory run extract",
+    )
+    run.add_argument("worker", choices=("extract",), help="extract: read what was said since the last time, and stage what will last")
+    run.add_argument("--json", action="store_true", help=JSON)
+    _workspace(run, default=Path(), where=HERE)
 
 
 def _config(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -15,12 +15,12 @@ from typing import Any, Self, assert_never
 
 from aiohttp import hdrs, web
 
-from bot.local import model_rules
+from bot.local import model_memory, model_rules
 from bot.local.model_context import read
 from bot.local.model_control import ModelControl
 from bot.local.model_record import ModelRequest, RequestRecord
 from bot.local.model_script import Script
-from bot.local.model_steps import BreakStream, Drop, Hang, Refuse, Respond, Step
+from bot.local.model_steps import BreakStream, Drop, Hang, Refuse, Respond, Step, ToolCall
 from bot.local.model_turns import turns
 from bot.local.model_wire import Json, Reply, Usage, error, models, new_id, sse, tokens_of_body, tokens_of_text
 
@@ -180,22 +180,26 @@ class EmbeddedModel:
 
 def _reply(asked: ModelRequest, step: Step) -> Reply:
     effect = step.effect if isinstance(step.effect, Respond) else Respond()
-    text = effect.text if effect.text is not None else _by_rules(asked)
+    text, tool = _by_rules(asked) if effect.text is None else (effect.text, effect.tool)
     prompt, added = tokens_of_body(asked.body)
-    written = tokens_of_text(text) + (tokens_of_text(json.dumps(effect.tool.input)) if effect.tool else 0)
+    written = tokens_of_text(text) + (tokens_of_text(json.dumps(tool.input, ensure_ascii=False)) if tool else 0)
     return Reply(
         id=new_id("msg"),
         model=str(asked.body.get("model", "")),
         text=text,
-        tool=effect.tool,
-        stop_reason=effect.stop_reason or ("tool_use" if effect.tool else "end_turn"),
+        tool=tool,
+        stop_reason=effect.stop_reason or ("tool_use" if tool else "end_turn"),
         usage=Usage(prompt=prompt if step.usage is None else step.usage, added=added, output=max(1, written)),
     )
 
 
-def _by_rules(asked: ModelRequest) -> str:
-    context = read(turns(asked.body))
-    return model_rules.summary(context) if asked.is_compaction else model_rules.answer(context)
+def _by_rules(asked: ModelRequest) -> tuple[str, ToolCall | None]:
+    conversation = turns(asked.body)
+    if asked.is_memory and not asked.is_compaction:
+        handed_in = any(turn.calls_tool for turn in conversation)
+        return (model_memory.DONE, None) if handed_in else ("", model_memory.propose(asked.newest_user_text))
+    context = read(conversation)
+    return (model_rules.summary(context) if asked.is_compaction else model_rules.answer(context)), None
 
 
 def _object(raw: bytes) -> Json | None:

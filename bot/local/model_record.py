@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bot.local.model_memory import is_asked as is_memory
 from bot.local.model_turns import is_compaction, newest_user_text, turns
 
 MAX_REQUESTS = 500
@@ -32,6 +33,11 @@ class ModelRequest:
     @property
     def stream(self) -> bool:
         return bool(self.body.get("stream"))
+
+    @property
+    def is_memory(self) -> bool:
+        """A memory worker asks, not a session."""
+        return is_memory(self.body)
 
     def as_json(self) -> dict[str, Any]:
         return {

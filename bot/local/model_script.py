@@ -15,10 +15,11 @@ from bot.local.model_steps import Asking, BreakStream, Drop, Effect, Hang, Refus
 
 
 class Binding(TypedDict, total=False):
-    """Options of every step. `usage`: tokens of context that its answer reports."""
+    """Options of every step. `usage`: tokens of context that its answer reports. `memory`: for a memory worker, and no one else."""
 
     match: str
     key: str
+    memory: bool
     times: int
     usage: int
 
@@ -142,7 +143,7 @@ STEPS: dict[str, Callable[..., None]] = {
         *(Script.stream_error, Script.error, Script.too_long, Script.limit, Script.compact_error, Script.compact_hang),
     )
 }
-_BINDING_TYPES: dict[str, type] = {"match": str, "key": str, "times": int, "usage": int}
+_BINDING_TYPES: dict[str, type] = {"match": str, "key": str, "memory": bool, "times": int, "usage": int}
 _TYPES: dict[str, tuple[type, ...]] = {
     **{name: (kind,) for name, kind in _BINDING_TYPES.items()},
     **dict.fromkeys(("text", "name", "reason", "type", "message"), (str,)),
@@ -160,7 +161,7 @@ def _check_arguments(step: str, method: Callable[..., None], arguments: Mapping[
     for name, value in arguments.items():
         if name not in _TYPES:
             raise BadStep(f"step {step!r} does not take {name!r}")
-        if isinstance(value, bool) or not isinstance(value, _TYPES[name]):
+        if isinstance(value, bool) != (_TYPES[name] == (bool,)) or not isinstance(value, _TYPES[name]):
             raise BadStep(f"step {step!r}: {name!r} must be {_TYPES[name][-1].__name__}, not {value!r}")
 
 

@@ -65,6 +65,8 @@ class Asking(Protocol):
     @property
     def is_compaction(self) -> bool: ...
     @property
+    def is_memory(self) -> bool: ...
+    @property
     def stream(self) -> bool: ...
 
 
@@ -74,6 +76,7 @@ class Step:
     compaction: bool = False
     match: str = ""
     key: str = ""
+    memory: bool = False
     times: int = 1
     usage: int | None = None
     compacting: str | None = None  # the session whose compaction it is breaking
@@ -85,6 +88,7 @@ class Step:
             streamed
             and same
             and self.compaction == asked.is_compaction
+            and self.memory == asked.is_memory
             and self.match in asked.newest_user_text
             and self.key in ("", asked.key)
         )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from typing import Any
 
 import pytest
 
+from bot.messages import Channel, ChannelKind
 from bot.ports import Answer, SessionDied, SlackError
 from telemetry.events import DropReason, LaneDepth, LaneWaited, MessageDropped, Outcome, ReplyEnded
 from telemetry.names import Attr
@@ -313,18 +316,80 @@ async def test_no_session_is_renewed_while_the_bot_ends(bench: Bench) -> None:
     assert len(bench.claude.launches) == 1
 
 
-async def test_a_lane_that_ends_by_a_broken_disk_says_so(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its message stays open, for the next process; the next message begins the lane anew."""
+async def test_a_message_that_the_disk_does_not_let_begin_stays_open_and_the_next_one_is_answered(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
     bench.db.execute(
         "CREATE TRIGGER full BEFORE UPDATE OF state ON messages WHEN NEW.state='answering' BEGIN SELECT RAISE(FAIL, 'full'); END"
     )
     bench.mention("One")
     await settled()
     bench.db.execute("DROP TRIGGER full")
-    bench.replies[0].end()  # nobody else will: the process is expected to be restarted
 
     two = bench.mention("Two")
     await settled()
 
-    assert "a lane ended with IntegrityError" in capsys.readouterr().err
+    assert "could not be brought to its end (IntegrityError)" in capsys.readouterr().err
     assert bench.asked(two).text == "answer 1" and bench.open_messages == 1
+
+
+async def test_a_row_that_the_disk_refuses_to_end_does_not_strand_the_lane(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    goes = asyncio.Event()
+    bench.claude.turn(goes)
+    bench.mention("first")
+    await settled()
+    second = bench.mention("second")
+    end = bench.inbox.end
+
+    def full(*args: Any) -> None:
+        monkeypatch.setattr(bench.inbox, "end", end)
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(bench.inbox, "end", full)
+    goes.set()
+    await settled()
+
+    assert bench.asked(second).outcome == "answered"
+    assert "could not be brought to its end (OperationalError); it is answered at the next start" in capsys.readouterr().err
+
+
+async def test_a_channel_that_was_made_private_leaves_the_session_that_it_shared(bench: Bench) -> None:
+    opened = await bench.ask("a public question")
+    bench.slack.channels[GENERAL] = Channel(id=GENERAL, name="general", kind=ChannelKind.PRIVATE)
+
+    old = await bench.ask("a secret", thread=opened.ts)
+    new = await bench.ask("another secret")
+
+    assert [launch.key for launch in bench.claude.launches] == ["main", f"main-{GENERAL}"]
+    assert old.gate == ("refetched", "no_session", "full") and new.outcome == "answered"
+
+
+async def test_a_mixed_route_may_keep_it(make_bench: Make) -> None:
+    bench = make_bench(settings=routes(mixed=True))
+    opened = await bench.ask("a public question")
+    bench.slack.channels[GENERAL] = Channel(id=GENERAL, name="general", kind=ChannelKind.PRIVATE)
+
+    await bench.ask("a secret", thread=opened.ts)
+
+    assert [launch.key for launch in bench.claude.launches] == ["main"]
+
+
+async def test_a_message_whose_channel_had_to_be_looked_up_goes_before_those_that_came_after_it(make_bench: Make) -> None:
+    bench = make_bench(settings={**routes(channels=("general", "code")), "coder": routes(name="coder", channels=())["main"]})
+    looked_up, goes = asyncio.Event(), asyncio.Event()
+    bench.claude.turn(goes)
+    bench.mention("in hand", channel=CODE)
+    await settled()
+    bench.slack.fail("channel", looked_up)
+    bench.mention("one", channel=GENERAL)
+    await settled()
+    bench.mention("two", channel=CODE)
+    await settled()
+    looked_up.set()
+    await settled()
+    goes.set()
+    await bench.ended()
+
+    assert [question(prompt) for prompt in bench.claude.prompts] == ["in hand", "one", "two"]

@@ -164,7 +164,8 @@ def test_a_route_with_tools_gets_these_alone_and_may_not_read_secrets_of_the_mac
 # -- environment -----------------------------------------------------------------------------------------------------
 def child(base_url: str = LOOPBACK, *, inherited: dict[str, str] = OWN_VARIABLES, **more: Any) -> dict[str, str]:
     launch = Launch(**{**LAUNCH, "credential": ("ANTHROPIC_API_KEY", "sk-this-account"), **more})
-    return environment(launch, config_dir=Path("/s/claude"), runtime_dir=Path("/s/run"), base_url=base_url, inherited=inherited)
+    folders = {"config_dir": Path("/s/claude"), "runtime_dir": Path("/s/run"), "cache_dir": Path("/s/claude/cache")}
+    return environment(launch, **folders, base_url=base_url, inherited=inherited)
 
 
 def test_the_environment_is_built_from_nothing() -> None:
@@ -175,6 +176,7 @@ def test_the_environment_is_built_from_nothing() -> None:
         "TZ": "Asia/Tokyo",
         "CLAUDE_CONFIG_DIR": "/s/claude",
         "XDG_RUNTIME_DIR": "/s/run",
+        "XDG_CACHE_HOME": "/s/claude/cache",
         "CLAUDE_CODE_MAX_RETRIES": "3",
         "API_TIMEOUT_MS": "300000",
         "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",

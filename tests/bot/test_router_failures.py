@@ -83,23 +83,37 @@ async def test_two_hangs_in_a_compaction_are_told(bench: Bench) -> None:
     assert bench.resets == [("rotate_tokens", "fresh", 0)] * 2
 
 
-async def test_a_prompt_too_long_for_an_empty_session_gets_a_fresh_one_and_a_smaller_section(bench: Bench) -> None:
-    root = bench.old_thread(*(f"line {n} " + "x" * 600 for n in range(19)))
+async def test_a_prompt_too_long_for_its_session_is_asked_whole_in_a_fresh_one(bench: Bench) -> None:
+    root = bench.old_thread(*(f"line {n}" for n in range(19)))
     bench.claude.turn(failed("prompt_too_long", 400))
 
     again = await bench.ask("Summarise", thread=root)
 
     assert again.outcome == "answered"
-    first, second = (quoted(prompt) for prompt in again.prompts)
-    assert len(first) == 19 and [text.split()[1] for text in second] == ["0", *map(str, range(11, 19))]
-    assert max(map(len, second)) <= 500
-    assert "[10 messages left out here]" in block(again.prompts[1])
+    assert [len(quoted(prompt)) for prompt in again.prompts] == [19, 19]
     assert bench.resets == [("resume_failed", "fresh", 0)]
     assert bench.knows(root)
 
 
-async def test_a_prompt_too_long_twice_is_told(bench: Bench) -> None:
+async def test_a_prompt_too_long_for_an_empty_session_gets_a_smaller_section_and_the_rest_with_the_next_message(bench: Bench) -> None:
+    root = bench.old_thread(*(f"line {n} " + "x" * 600 for n in range(19)))
     for _ in range(2):
+        bench.claude.turn(failed("prompt_too_long", 400))
+
+    again = await bench.ask("Summarise", thread=root)
+
+    assert again.outcome == "answered"
+    *_, whole, small = (quoted(prompt) for prompt in again.prompts)
+    assert len(whole) == 19 and [text.split()[1] for text in small] == ["0", *map(str, range(11, 19))]
+    assert max(map(len, small)) <= 500
+    assert "[10 messages left out here]" in block(again.prompts[-1])
+    assert not bench.knows(root)
+    rest = await bench.ask("And line 5?", thread=root)
+    assert [text.split()[1] for text in quoted(rest.prompt)[:10]] == [str(n) for n in range(1, 11)] and bench.knows(root)
+
+
+async def test_a_prompt_too_long_three_times_is_told(bench: Bench) -> None:
+    for _ in range(3):
         bench.claude.turn(failed("prompt_too_long", 400))
 
     lost = await bench.ask("Summarise")

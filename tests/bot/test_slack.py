@@ -340,6 +340,18 @@ async def test_learning_channels_is_only_a_head_start(workspace: EmbeddedSlack, 
     assert (await web_api.slack.channel("C0GENERAL")).name == "general"
 
 
+async def test_a_channel_is_asked_for_again_after_a_while_and_its_old_word_counts_while_slack_does_not_tell(
+    workspace: EmbeddedSlack, web_api: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await web_api.slack.learn_channels()
+    monkeypatch.setattr(adapter, "CHANNEL_SECONDS", -1.0)
+    workspace.faults.add("conversations.info", "error", code="internal_error")
+
+    assert (await web_api.slack.channel("C0GENERAL")).name == "general"
+    assert (await web_api.slack.channel("C0GENERAL")).kind is ChannelKind.PUBLIC
+    assert called(workspace, "conversations.info") == 2
+
+
 # -- proxies ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("variable", PROXY_VARIABLES)
 async def test_a_workspace_on_this_machine_is_not_asked_through_a_proxy(

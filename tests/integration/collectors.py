@@ -12,6 +12,7 @@ from pathlib import Path
 from telemetry.receiver import Answer, Receiver
 from tests.integration.story import Story, story
 
+PATIENT = {"OTEL_EXPORTER_OTLP_TIMEOUT": "600000"}  # milliseconds: an exporter that hangs goes on hanging
 PHASE_SECONDS = 0.3  # of one that comes and goes: several of them in the time of a few replies
 
 
@@ -27,7 +28,8 @@ class Kind(StrEnum):
 async def story_with(kind: Kind, folder: Path) -> AsyncIterator[Story]:
     """A story whose bot has this collector, from its start to its end."""
     folder.mkdir(exist_ok=True)
-    async with story(folder, endpoint="" if kind is Kind.NONE else None) as told, asyncio.TaskGroup() as group:
+    environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": ""} if kind is Kind.NONE else PATIENT
+    async with story(folder, environment=environment) as told, asyncio.TaskGroup() as group:
         flapping = group.create_task(_flap(told.collector)) if kind is Kind.FLAPPING else None
         if kind is Kind.HANGING:
             told.collector.answer = Answer.HANG

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,21 +77,29 @@ class BotProcess:
         return self.process.pid
 
     def children(self) -> list[int]:
-        """The CLI processes, and nothing else: the bot starts no other."""
-        return [int(pid) for task in Path(f"/proc/{self.pid}/task").iterdir() for pid in (task / "children").read_text().split()]
+        """The sessions' CLI processes, and nothing else; those of memory workers come and go by themselves."""
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        return [int(pid) for task in tasks for pid in (task / "children").read_text().split() if not _is_worker(pid)]
 
 
 class Story:
     """One workspace. `slack`, `model` and `collector` outlive the bot, which may be started, stopped and killed in between."""
 
     def __init__(
-        self, folder: Path, *, slack: EmbeddedSlack, model: EmbeddedModel, collector: Receiver, config: str, endpoint: str | None
+        self,
+        folder: Path,
+        *,
+        slack: EmbeddedSlack,
+        model: EmbeddedModel,
+        collector: Receiver,
+        config: str,
+        environment: Mapping[str, str],
     ) -> None:
         self.folder, self.slack, self.model, self.collector = folder, slack, model, collector
         self.workspace = folder / "workspace"
         self.workspace.mkdir()
         (self.workspace / "insomnia.toml").write_text(config, encoding="utf-8")
-        self._endpoint = collector.endpoint if endpoint is None else endpoint
+        self._more = environment
         self._bots: list[BotProcess] = []
         self._threads = 0
 
@@ -142,8 +150,9 @@ class Story:
             "SLACK_API_URL": self.slack.url,
             "ANTHROPIC_BASE_URL": self.model.url,
             "ANTHROPIC_API_KEY": MODEL_KEY,
-            "OTEL_EXPORTER_OTLP_ENDPOINT": self._endpoint,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": self.collector.endpoint,
             "OTEL_BSP_SCHEDULE_DELAY": "100",  # milliseconds: a test may wait for a span
+            **self._more,
         }
 
     async def stop(self) -> float:
@@ -216,18 +225,14 @@ class Story:
             while not happened():
                 await asyncio.sleep(0.01)
 
-    @staticmethod
-    def now() -> float:
-        """For durations, which are compared with each other and never with a number of seconds."""
-        return time.monotonic()
-
     # -- what was seen -------------------------------------------------------------------------------------------------
     def reads(self) -> int:
         return sum(call.method == "conversations.replies" for call in self.slack.calls)
 
     def prompts(self, after: int = 0) -> list[ModelRequest]:
-        """Requests that were asked after the request number `after`, compactions left out."""
-        return [request for request in self.model.requests if request.n > after and not request.is_compaction]
+        """Requests of sessions that were asked after the request number `after`, compactions left out."""
+        found = (request for request in self.model.requests if request.n > after and not request.is_memory)
+        return [request for request in found if not request.is_compaction]
 
     def last_request(self) -> int:
         return self.model.requests[-1].n if self.model.requests else 0
@@ -251,19 +256,28 @@ class Story:
 
 
 @asynccontextmanager
-async def story(folder: Path, *, config: str = COMPACTING, endpoint: str | None = None, opening: bool = True) -> AsyncIterator[Story]:
-    """Servers up, the bot not yet. `endpoint`: where the bot sends its telemetry, None for the story's own receiver."""
+async def story(
+    folder: Path, *, config: str = COMPACTING, environment: Mapping[str, str] | None = None, opening: bool = True
+) -> AsyncIterator[Story]:
+    """Servers up, the bot not yet. `environment`: of the bot, beside what every bot of a story has."""
     (folder / "slack").mkdir()
     with Receiver() as collector:
         async with (
             EmbeddedSlack(folder / "slack", control_token="of-the-story", opening=opening) as slack,
             EmbeddedModel(control_token="of-the-story") as model,
         ):
-            told = Story(folder, slack=slack, model=model, collector=collector, config=config, endpoint=endpoint)
+            told = Story(folder, slack=slack, model=model, collector=collector, config=config, environment=environment or {})
             try:
                 yield told
             finally:
                 await told.close()
+
+
+def _is_worker(pid: str) -> bool:
+    try:
+        return b"--no-session-persistence" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False  # gone meanwhile
 
 
 def _answer(asked: str, parts: Sequence[dict[str, Any]]) -> Answer:

@@ -22,6 +22,12 @@ SELDOM = {
     Attr.REPLY_MISPLACED,
     Attr.REPLY_FALLBACK,
     Attr.TOOL_LATE,
+    Attr.MEMORY_RUN_ID,
+    Attr.MEMORY_OP,
+    Attr.MEMORY_OP_STATUS,
+    Attr.MEMORY_KIND,
+    Attr.MEMORY_SLUG,
+    Attr.MEMORY_RESULTS,
 }
 
 

@@ -198,7 +198,9 @@ async def recorder(folder: Path, *, resume: bool) -> AsyncIterator[Recorder]:
         credential=("ANTHROPIC_API_KEY", "made-up-key"),
     )
     async with EmbeddedModel(control_token="made-up-token") as model:
-        variables = environment(launch, config_dir=folder / "claude", runtime_dir=folder, base_url=model.url, inherited={"PATH": "/bin"})
+        variables = environment(
+            launch, config_dir=folder / "claude", runtime_dir=folder, cache_dir=folder, base_url=model.url, inherited={"PATH": "/bin"}
+        )
         variables |= {"HOME": str(folder), "CLAUDE_CODE_MAX_RETRIES": "1"}
         argv = arguments(find_cli("").path, launch, prompt_file=prompt_file)
         process = await asyncio.create_subprocess_exec(*argv, env=variables, cwd=folder, stdin=pipe, stdout=pipe, limit=64 * 2**20)

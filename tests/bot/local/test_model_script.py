@@ -15,6 +15,7 @@ class Request:
     session_id: str = "s"
     key: str = "k"
     is_compaction: bool = False
+    is_memory: bool = False
     stream: bool = True
 
 
@@ -149,3 +150,19 @@ def test_a_step_that_nobody_can_follow_is_refused_in_words(spec: dict[str, Any],
         script.add(spec)
 
     assert script.pending == 0
+
+
+def test_a_memory_worker_and_a_session_do_not_take_each_others_steps() -> None:
+    script = Script()
+    script.say("for the session")
+    script.say("for the worker", memory=True)
+
+    worker, again = (script.take(Request(is_memory=True)) for _ in range(2))
+
+    assert (effect(worker), again, effect(take(script))) == (Respond(text="for the worker"), None, Respond(text="for the session"))
+
+
+@pytest.mark.parametrize("value", [1, "yes", None])
+def test_whose_a_step_is_must_be_true_or_false(value: object) -> None:
+    with pytest.raises(BadStep, match="must be bool"):
+        Script().add({"step": "empty", "memory": value})

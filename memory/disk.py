@@ -1,0 +1,95 @@
+"""The few things that the workers' own files need of a disk, each of them one step that a process may die before or after.
+
+What must stay true: a file that is seen under its name is whole and on the disk; a directory is published, with all that is
+in it, by one rename. Directories 0700, files 0600. Nothing here follows a link in the last part of a path.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+TEMPORARY = ".tmp-"
+MAX_STATE_BYTES = 256 * 1024  # of a file of ours; the largest is a candidate or a run's end, some KiB
+
+
+class Disk:
+    """Steps. All raise OSError."""
+
+    def create(self, path: Path, content: bytes) -> None:
+        """A new file, on the disk when this returns; FileExistsError if there is one."""
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with open(fd, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(fd)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Over a file, or onto a directory that is empty or not there; the new name is on the disk when this returns."""
+        os.rename(source, target)
+        self.sync(target.parent)
+
+    def unlink(self, path: Path) -> None:
+        with suppress(FileNotFoundError):
+            path.unlink()
+
+    def rmdir(self, path: Path) -> None:
+        with suppress(FileNotFoundError):
+            path.rmdir()
+
+    def mkdir(self, path: Path) -> None:
+        """With its parents. NotADirectoryError where a link or a file stands in its place."""
+        if not path.parent.exists():
+            self.mkdir(path.parent)
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+
+    def sync(self, folder: Path) -> None:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def temporary_of(path: Path) -> Path:
+    return path.with_name(f"{TEMPORARY}{path.name}")
+
+
+def replace(disk: Disk, path: Path, content: bytes) -> None:
+    """Whole or not at all. Each file has one writer at a time, so what lies under the temporary name is a dead one's."""
+    temporary = temporary_of(path)
+    if temporary.exists():
+        disk.unlink(temporary)
+    try:
+        disk.create(temporary, content)
+        disk.rename(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            disk.unlink(temporary)
+        raise
+
+
+def remove_folder(disk: Disk, folder: Path) -> None:
+    """Of files only, as ours are."""
+    for entry in sorted(folder.iterdir()):
+        disk.unlink(entry)
+    disk.rmdir(folder)
+
+
+def read_small(path: Path) -> bytes | None:
+    """None: there is no such file. Raises OSError, also for what is no plain file or far too large to be ours."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    with open(fd, "rb") as file:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_STATE_BYTES:
+            raise OSError(errno.EINVAL, "not a file of ours", str(path))
+        return file.read()

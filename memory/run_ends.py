@@ -1,0 +1,74 @@
+"""A run's end as JSON, and back: what a process that died before it was told leaves to the next one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memory.run_files import RunFile
+from telemetry.memory_events import (
+    REASONS,
+    ConsolidationWork,
+    Disposition,
+    ExtractWork,
+    MemoryReason,
+    MemoryRunEnded,
+    MemoryStatus,
+    RecordOp,
+    TokenUsage,
+)
+
+
+def end_fields(end: MemoryRunEnded) -> dict[str, Any]:
+    """What the run file's name does not say."""
+    return {
+        "status": end.status,
+        "reason": end.reason,
+        "seconds": end.seconds,
+        "detail": end.detail,
+        "model": end.model,
+        "usage": _plain(end.usage),
+        "cost_usd": end.cost_usd,
+        "extract": _plain(end.extract),
+        "consolidation": _plain(end.consolidation),
+    }
+
+
+def end_from(file: RunFile) -> MemoryRunEnded | None:
+    """None: it is not to be read; the run is judged by what it left."""
+    told = file.told
+    try:
+        status, reason = MemoryStatus(told["status"]), MemoryReason(told["reason"])
+        if reason not in REASONS[file.key.worker][status]:
+            return None
+        return MemoryRunEnded(
+            run_id=file.run_id,
+            worker=file.key.worker,
+            trigger=file.trigger,
+            status=status,
+            reason=reason,
+            seconds=float(told["seconds"]),
+            detail=str(told["detail"]),
+            model=str(told["model"]),
+            usage=TokenUsage(**told["usage"]) if told["usage"] else None,
+            cost_usd=told["cost_usd"],
+            extract=_extract(told["extract"]) if told["extract"] else None,
+            consolidation=_consolidation(told["consolidation"]) if told["consolidation"] else None,
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _plain(work: TokenUsage | ExtractWork | ConsolidationWork | None) -> dict[str, Any] | None:
+    return {name: getattr(work, name) for name in work.__dataclass_fields__} if work else None
+
+
+def _extract(read: Mapping[str, Any]) -> ExtractWork:
+    first_and_last = tuple(read["range"]) if read["range"] else None
+    return ExtractWork(**{**read, "range": first_and_last, "staging_ids": tuple(read["staging_ids"])})
+
+
+def _consolidation(read: Mapping[str, Any]) -> ConsolidationWork:
+    dispositions = {Disposition(name): count for name, count in read["dispositions"].items()}
+    ops = {RecordOp(name): count for name, count in read["ops"].items()}
+    return ConsolidationWork(**{**read, "consumed_ids": tuple(read["consumed_ids"]), "dispositions": dispositions, "ops": ops})

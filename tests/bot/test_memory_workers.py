@@ -1,0 +1,222 @@
+"""When extract runs in a running bot, with an extractor that only records: order, triggers, and that nobody waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.memory_workers import MemoryWorkers
+from memory.extract import RunResult, Session
+from memory.triggers import Backlog, Thresholds
+from telemetry.events import TraceRef
+from telemetry.memory_events import MemoryReason, MemoryRunNotDue, MemoryStatus, MemoryTrigger
+from telemetry.names import SpanName
+from tests.bot.ground import FakeClock, RecordingEmit
+
+T = MemoryTrigger
+LINK = TraceRef("a" * 32, "b" * 16)
+MANY, FEW, NONE = Backlog(turns=20, entries=40), Backlog(turns=1, entries=2), Backlog()
+
+
+class Extracting:
+    """`drained` tells of each drain as it begins; one of a session in `stuck` does not end by itself."""
+
+    def __init__(self) -> None:
+        self.recovered = 0
+        self.known: list[Session] = []
+        self.backlogs: dict[str, Backlog] = {}
+        self.drained: asyncio.Queue[tuple[str, MemoryTrigger, TraceRef | None]] = asyncio.Queue()
+        self.stuck: set[str] = set()
+        self.cancelled: list[tuple[Any, ...]] = []
+        self.running = 0
+
+    def sessions(self) -> Sequence[Session]:
+        return self.known
+
+    def backlog(self, session: Session) -> Backlog:
+        return self.backlogs.get(session.id, NONE)
+
+    def recover(self) -> Sequence[RunResult]:
+        self.recovered += 1
+        return []
+
+    async def drain(self, session: Session, trigger: MemoryTrigger, *, link: TraceRef | None = None) -> Sequence[RunResult]:
+        assert self.recovered == 1 and self.running == 0, "before recovery, or two at once"
+        self.running += 1
+        self.drained.put_nowait((session.id, trigger, link))
+        try:
+            if session.id in self.stuck:
+                await asyncio.Event().wait()
+            if session.id == "broken":
+                raise RuntimeError("a defect")
+        except asyncio.CancelledError as e:
+            self.cancelled.append(e.args)
+            raise
+        finally:
+            self.running -= 1
+        self.backlogs.pop(session.id, None)
+        return [RunResult(run_id="r", status=MemoryStatus.COMPLETED, reason=MemoryReason.NO_CANDIDATES, session_id=session.id)]
+
+    async def next(self) -> tuple[str, MemoryTrigger, TraceRef | None]:
+        async with asyncio.timeout(5):
+            return await self.drained.get()
+
+
+class Ground:
+    def __init__(self, **options: Any) -> None:
+        self.extract, self.clock, self.emit = Extracting(), FakeClock(), RecordingEmit()
+        options = {"look_seconds": 60.0, "drain_seconds": 5.0, **options}
+        self.workers = MemoryWorkers(self.extract, folder=Path("/sessions"), clock=self.clock, emit=self.emit, **options)
+
+    def session(self, id: str, backlog: Backlog = NONE) -> Session:
+        self.extract.backlogs[id] = backlog
+        return Session(id=id, route="main", log=Path("/sessions/main") / f"{id}.jsonl")
+
+    @property
+    def not_due(self) -> int:
+        return sum(isinstance(fact, MemoryRunNotDue) for fact in self.emit.facts)
+
+
+@pytest.fixture
+def ground() -> Ground:
+    return Ground()
+
+
+async def test_what_earlier_processes_left_is_ended_first_and_then_read(ground: Ground) -> None:
+    ground.extract.known = [ground.session("old", FEW), ground.session("read")]
+
+    async with ground.workers:
+        first = await ground.extract.next()
+
+    assert first == ("old", T.STARTUP_RECOVERY, None) and ground.extract.drained.empty()
+
+
+async def test_the_end_of_a_session_is_read_at_once_and_linked_to_its_last_reply(ground: Ground) -> None:
+    async with ground.workers:
+        ground.session("s1", FEW)
+        ground.workers.session_ended("main", "main", "s1", LINK)
+        ground.workers.session_ended("main", "main", "", LINK)
+
+        assert await ground.extract.next() == ("s1", T.SESSION_END, LINK)
+
+
+@pytest.mark.parametrize(("backlog", "trigger"), [(MANY, T.TURN_THRESHOLD), (Backlog(turns=3, tokens=8_000, entries=6), T.TOKEN_THRESHOLD)])
+async def test_a_turn_that_passes_a_threshold_is_followed_by_a_run(ground: Ground, backlog: Backlog, trigger: MemoryTrigger) -> None:
+    async with ground.workers:
+        ground.session("s1", backlog)
+        with ground.emit.span(SpanName.PROCESS) as reply:
+            ground.workers.turn_ended("main", "main", "s1")
+
+        assert await ground.extract.next() == ("s1", trigger, reply.ref)
+
+
+async def test_a_turn_below_the_thresholds_is_a_count_and_nothing_else() -> None:
+    ground = Ground(look_seconds=0.01)
+    async with ground.workers:
+        ground.session("s1", FEW)
+        ground.workers.turn_ended("main", "main", "s1")
+        async with asyncio.timeout(5):
+            while not ground.not_due:
+                await asyncio.sleep(0)
+        assert ground.extract.drained.empty()
+
+    assert ground.not_due == 1
+
+
+async def test_a_session_that_nobody_spoke_to_for_ten_minutes_is_read() -> None:
+    ground = Ground(look_seconds=0.01)
+    async with ground.workers:
+        ground.session("s1", FEW)
+        ground.workers.turn_ended("main", "main", "s1")
+        async with asyncio.timeout(5):
+            while not ground.not_due:
+                await asyncio.sleep(0)
+        ground.clock.at += Thresholds().idle_seconds
+
+        assert (await ground.extract.next())[:2] == ("s1", T.IDLE)
+
+
+async def test_a_session_waits_for_one_run_at_most_and_its_first_trigger_stays(ground: Ground) -> None:
+    ground.extract.stuck.add("long")
+    async with ground.workers:
+        ground.workers.session_ended("main", "main", "long", None)
+        await ground.extract.next()
+        for id in ("s1", "s2", "s1"):
+            ground.session(id, FEW)
+            ground.workers.session_ended("main", "main", id, LINK if id == "s2" else None)
+        waiting = [(due.session.id, due.link) for due in ground.workers._due.values()]
+        ground.workers._drain_seconds = 0.0
+
+    assert waiting == [("s1", None), ("s2", LINK)]
+
+
+async def test_telling_the_workers_of_a_turn_waits_for_nothing_even_while_a_run_hangs(ground: Ground) -> None:
+    ground.extract.stuck.add("long")
+    async with ground.workers:
+        ground.workers.session_ended("main", "main", "long", None)
+        await ground.extract.next()
+
+        assert not asyncio.iscoroutinefunction(ground.workers.turn_ended) and not asyncio.iscoroutinefunction(ground.workers.session_ended)
+        ground.workers.turn_ended("main", "main", "s1")
+        ground.workers._drain_seconds = 0.0
+
+
+async def test_a_defect_around_one_run_does_not_end_the_next_one(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
+    async with ground.workers:
+        for id in ("broken", "s1"):
+            ground.session(id, FEW)
+            ground.workers.session_ended("main", "main", id, None)
+
+        assert [(await ground.extract.next())[0] for _ in range(2)] == ["broken", "s1"]
+
+    assert "RuntimeError around a memory run" in capsys.readouterr().err
+
+
+# -- asked for by a person -----------------------------------------------------------------------------------------------
+async def test_a_person_who_asks_gets_every_session_read(ground: Ground) -> None:
+    async with ground.workers:
+        ground.extract.known = [ground.session("s1", FEW), ground.session("s2")]
+
+        ended = await ground.workers.extract_now()
+
+    assert [result.session_id for result in ended] == ["s1", "s2"]
+    assert [(await ground.extract.next())[1] for _ in range(2)] == [T.MANUAL, T.MANUAL]
+
+
+async def test_a_person_who_hangs_up_cancels_the_run_as_his_wish(ground: Ground) -> None:
+    ground.extract.stuck.add("long")
+    async with ground.workers:
+        ground.extract.known = [ground.session("long", FEW), ground.session("s2", FEW)]
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(ground.workers.extract_now())
+            await ground.extract.next()
+            asking.cancel()
+        ground.extract.stuck.clear()
+
+        assert ground.extract.cancelled == [(MemoryReason.USER_CANCELLED,)] and ground.extract.drained.empty()
+
+
+# -- the end of the bot --------------------------------------------------------------------------------------------------
+async def test_at_the_end_what_is_unread_is_read_and_what_is_read_is_left_alone(ground: Ground) -> None:
+    async with ground.workers:
+        for id, backlog in (("s1", FEW), ("s2", NONE)):
+            ground.session(id, backlog)
+            ground.workers.turn_ended("main", "main", id)
+
+    assert (await ground.extract.next())[:2] == ("s1", T.SESSION_END) and ground.extract.drained.empty()
+
+
+async def test_a_run_that_does_not_end_is_cut_at_the_drain_as_interrupted() -> None:
+    ground = Ground(drain_seconds=0.05)
+    ground.extract.stuck.add("long")
+    async with asyncio.timeout(2):
+        async with ground.workers:
+            ground.session("long", FEW)
+            ground.workers.session_ended("main", "main", "long", None)
+            await ground.extract.next()
+
+    assert ground.extract.cancelled == [(MemoryReason.INTERRUPTED,)]
