@@ -19,8 +19,17 @@ SHOWN = 8
 
 
 def banner_lines(
-    settings: Settings, workspace: Workspace, cli: Cli, slack_url: str, *, recovered: int, threads: Sequence[Mapping[str, Any]], full: bool
+    settings: Settings,
+    workspace: Workspace,
+    cli: Cli,
+    slack_url: str,
+    *,
+    recovered: int,
+    threads: Sequence[Mapping[str, Any]],
+    question: tuple[str, str],
+    full: bool,
 ) -> Iterator[str]:
+    """`question`: one that can be asked, and the first words of the thread that knows the answer."""
     yield f"insomnia is up: {SLACK[settings.slack_kind]} · {MODEL[settings.model_kind]} · Claude CLI {cli.version} ({cli.source})"
     if recovered:
         yield f"Answering {recovered} message{'s' if recovered != 1 else ''} that an earlier run left open."
@@ -29,14 +38,17 @@ def banner_lines(
     if settings.slack_kind == "embedded":
         yield f"The workspace listens at {slack_url} and is kept in {workspace.local}."
     if old := [t for t in threads if t["age_days"] >= MONTH_DAYS and not str(t["channel"]).startswith("@")]:
-        yield from _old_threads(old[-SHOWN:], workspace.root)
+        yield from _old_threads(old[-SHOWN:], workspace.root, question)
     yield "Stop it with Ctrl-C."
 
 
-def _old_threads(threads: Sequence[Mapping[str, Any]], root: Path) -> Iterator[str]:
+def _old_threads(threads: Sequence[Mapping[str, Any]], root: Path, question: tuple[str, str]) -> Iterator[str]:
     yield "Old threads, which the bot has to read again:"
     for t in threads:
         yield f"  #{t['channel']}  {t['thread_ts']}  {int(t['age_days'])} days, {t['messages']} messages: {quote_line(t['first_words'])}"
     where = "" if root == Path.cwd() else f" --workspace {shlex.quote(str(root))}"
     yield "Pick one up from another terminal:"
-    yield f'  insomnia say "What was decided here?" --thread {threads[-1]["thread_ts"]}{where}'
+    words, begins = question
+    known = next((t for t in threads if str(t["first_words"]).startswith(begins)), None)
+    asked, thread = (words, known) if known else ("What was decided here?", threads[-1])
+    yield f'  insomnia say "{asked}" --thread {thread["thread_ts"]}{where}'

@@ -24,6 +24,7 @@ from bot.clock import SystemClock
 from bot.config import Settings
 from bot.local.model import EmbeddedModel
 from bot.local.slack import EmbeddedSlack
+from bot.local.slack_seed_threads import OPENING_QUESTION
 from bot.memory_control import MemoryControl
 from bot.slack import SlackWeb
 from bot.state_db import StateUnreadable
@@ -91,9 +92,13 @@ async def _run(settings: Settings, workspace: Workspace, *, cli: Cli, emit: Emit
         await socket.connect()
         workspace.publish(_running(settings, addresses, memory=control.url))
         threads = await _old_threads(http, addresses.control) if banner else []
-        for line in banner_lines(settings, workspace, cli, addresses.slack_api, recovered=recovered, threads=threads, full=banner):
+        for line in banner_lines(
+            settings, workspace, cli, addresses.slack_api, recovered=recovered, threads=threads, question=OPENING_QUESTION, full=banner
+        ):
             print(line, flush=True)
         await stop.wait()
+        if banner:
+            print("Stopping: what is being answered is answered first.", flush=True)
         await socket.close()
         await bot.app.drain(DRAIN_SECONDS)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from memory.lint_links import Links, near_duplicates
+from memory.lint_links import Links, near_duplicates, twins_of
 from memory.lint_rules import Rule, Severity
 from memory.lint_text import Finding, check_secrets, check_text
 from memory.records import BadRecord, Record, RecordKind, is_slug, path_of, render
@@ -97,8 +97,7 @@ def _of_change(view: StoreView, change: Change) -> Iterator[Violation]:
     if len(render(change.after).encode("utf-8", "replace")) > MAX_FILE_BYTES:
         yield _violation(path, Finding(Rule.FILE_LONG, "the file would be too long", "make several records of it"))
     after = (*others, change.after)
-    twins = near_duplicates(after).get((change.kind, change.slug), ())
-    yield from _of_record(change.after, Links(after, _unreadable(view)), twins)
+    yield from _of_record(change.after, Links(after, _unreadable(view)), twins_of(change.after, others))
 
 
 def _unreadable(view: StoreView) -> list[tuple[RecordKind, str]]:

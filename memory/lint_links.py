@@ -96,13 +96,28 @@ def near_duplicates(records: Iterable[Record]) -> dict[Key, tuple[str, ...]]:
     return twins
 
 
+def twins_of(record: Record, others: Iterable[Record]) -> tuple[str, ...]:
+    """The same for one record that is to be written: it is the last."""
+    pieces = _pieces(record.body)
+    if record.status is Status.REPLACED or not pieces:
+        return ()
+    beside = (each for each in others if (each.kind, each.scope) == (record.kind, record.scope) and each.status is not Status.REPLACED)
+    alike = (f"{each.kind}/{each.slug}" for each in beside if _same(pieces, _pieces(each.body)))
+    return tuple(islice(alike, MOST_TWINS))
+
+
 def _alike(group: list[tuple[Record, frozenset[str]]]) -> Iterator[tuple[Record, list[Record]]]:
-    """Two sets that share ALIKE of their pieces must share one of their rarest few: only those that do are compared."""
+    """Two sets that have ALIKE of their pieces in common have at least k of them among the rarest (1 - ALIKE) + k of each: only
+    those that do are compared.
+    """
     common = Counter(piece for _, pieces in group for piece in pieces)
+    needed = [max(1, min(10, len(pieces) // 20)) for _, pieces in group]
     by_rare: dict[str, list[int]] = defaultdict(list)
     for number, (record, pieces) in enumerate(group):
-        rarest = sorted(pieces, key=lambda piece: (common[piece], piece))[: len(pieces) - math.ceil(ALIKE * len(pieces)) + 1]
-        candidates = sorted({earlier for piece in rarest for earlier in by_rare[piece]})
+        most = len(pieces) - math.ceil(ALIKE * len(pieces)) + needed[number]
+        rarest = sorted(pieces, key=lambda piece: (common[piece], piece))[:most]
+        shared = Counter(earlier for piece in rarest for earlier in by_rare[piece])
+        candidates = sorted(earlier for earlier, times in shared.items() if times >= min(needed[number], needed[earlier]))
         alike = (group[earlier][0] for earlier in candidates if _same(pieces, group[earlier][1]))
         if found := list(islice(alike, MOST_TWINS)):
             yield record, found

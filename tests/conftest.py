@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import socket
 from collections.abc import Iterator
 from typing import Any, NoReturn
@@ -26,6 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
         if name.startswith(OF_THE_MACHINE) or name.lower() in PROXIES:
             del os.environ[name]
     config.stash[LEFT_OUT] = {}
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background; what tests start would not hear Ctrl-C either
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -45,7 +45,8 @@ class SlackControl:
         except urllib.error.HTTPError as error:
             raise CommandError(_sentence(error)) from error
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise CommandError(f"the bot's workspace at {self.url} does not answer ({error}); is the bot just stopping?") from error
+            told = f"the bot's workspace at {self.url} does not answer ({error}); is the bot just stopping?"
+            raise CommandError(f"{told} What it has accepted is answered at its next start.") from error
 
 
 def find_control(root: Path) -> SlackControl:

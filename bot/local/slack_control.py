@@ -226,7 +226,11 @@ class Control:
         """As stored, with `user_name` and `shown`: the words that a person would see."""
         user = message.get("user", "")
         name = self._store.people[user].display_name if user in self._store.people else message.get("username", user)
-        return {**message, "user_name": name, "shown": self._workspace.words(message.get("text") or "")}
+        return {**message, "user_name": name, "shown": _unescaped(self._workspace.words(message.get("text") or ""))}
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 def _reading(run: Callable[[web.Request], Any]) -> Handler:

@@ -47,6 +47,9 @@ _ALERT_BLOCKS = (
 )
 _FLOOR_PLAN = {"name": "floor-plan-v3.pdf", "title": "Floor plan v3", "mimetype": "application/pdf", "size": 348_112}
 
+# What a newcomer may ask, and the first words of the thread that knows.
+OPENING_QUESTION = ("Why does 4.2 not go out on Thursday, and what is the new date?", "Heads-up: 4.2 does not go out")
+
 THREADS = (
     SeedThread(
         "C0NIHONGO",

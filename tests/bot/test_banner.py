@@ -12,6 +12,7 @@ from bot.claude_launch import Cli
 from bot.config import Settings
 from bot.workspace import Workspace
 
+QUESTION = ("When is the release?", "The release")
 CLI = Cli(path=Path("claude"), version="2.1.332", source="PATH")
 
 
@@ -22,7 +23,11 @@ def thread(ts: str = "1758000000.000100", *, days: float = 40.5, channel: str = 
 def lines(root: Path, *threads: dict[str, Any], full: bool = True, recovered: int = 0, env: dict[str, str] | None = None) -> list[str]:
     settings = Settings.build(root, {}, env) if env else Settings.for_demo(root)
     workspace = Workspace(root)
-    return list(banner_lines(settings, workspace, CLI, "http://127.0.0.1:1/api/", recovered=recovered, threads=threads, full=full))
+    return list(
+        banner_lines(
+            settings, workspace, CLI, "http://127.0.0.1:1/api/", recovered=recovered, threads=threads, question=QUESTION, full=full
+        )
+    )
 
 
 def test_it_says_what_answers_and_where(tmp_path: Path) -> None:
@@ -75,3 +80,9 @@ def test_nothing_that_somebody_wrote_moves_the_cursor(tmp_path: Path) -> None:
     shown = lines(tmp_path, thread(words="a\x1b[2Jb\nc"))
 
     assert not any("\x1b" in line or "\n" in line for line in shown)
+
+
+def test_the_question_is_asked_where_its_answer_is(tmp_path: Path) -> None:
+    shown = lines(tmp_path, thread("1.1", words="The release is on Friday"), thread("2.2", words="lunch"))
+
+    assert any('insomnia say "When is the release?" --thread 1.1' in line for line in shown)

@@ -153,6 +153,12 @@ def test_near_duplicates_are_those_that_comparing_every_pair_finds(tmp_path: Pat
     found = [(each.path, each.message.split(" ")[-1]) for each in lint(view_of(tmp_path, *records)).warnings]
 
     assert len(expected) > 5 and found == expected
+    for later in range(len(records)):
+        view = view_of(tmp_path / str(later), *records[:later])
+        change = Change(kind=RecordKind.DECISION, slug=records[later].slug, after=records[later])
+        assert [each.message for each in lint(view, change).warnings] == [
+            f"it says nearly the same as {one}" for path, one in expected if path.endswith(f"/{records[later].slug}.md")
+        ]
 
 
 def test_a_text_that_is_there_a_hundred_times_is_told_of_in_a_bounded_way(tmp_path: Path) -> None:
