@@ -8,20 +8,23 @@ no session that could be resumed; it is ended before `work` returns or raises, a
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from bot.ports import Answer, ClaudeStarter, Launch, SessionDied, StartFailed, Tool, TurnDeadline, Usage
+from bot.session_lock import end_holder, owned
 from bot.turn_spans import PROVIDER, TurnSpans
 from telemetry.emit import Emit, Span
 from telemetry.events import MoneySpent
 from telemetry.memory_events import MemoryWorker
 from telemetry.names import Attr, SpanName
 
+WORKERS, OWNER = Path("run", "workers"), "owner"  # below `.insomnia`: one folder a worker, where the starter puts it
 AUTOCOMPACT = 200_000  # far above what a run is given: a worker that compacts has gone astray
 MAX_CALLS = 20  # of the model in one run; a tool call is one each, and a refused one is to be mended once or twice
 GRACE_SECONDS = 10.0  # whoever runs the worker ends it at the deadline; this is the net below
@@ -81,7 +84,7 @@ class ClaudeWorker:
     async def _ask(self, job: Job, session_id: str, spans: TurnSpans) -> Done:
         try:
             answer = await self._turn(job, session_id, spans)
-        except StartFailed:
+        except (StartFailed, OSError):
             return Done(answer=None, usage=spans.usage, lost="start_failed")
         except SessionDied:
             return Done(answer=None, usage=spans.usage, lost="session_died")
@@ -90,8 +93,10 @@ class ClaudeWorker:
         return Done(answer=answer, usage=spans.usage)
 
     async def _turn(self, job: Job, session_id: str, spans: TurnSpans) -> Answer:
+        home = self._folder / WORKERS / job.key
         async with AsyncExitStack() as stack:
-            stack.callback(shutil.rmtree, self._folder / "run" / "workers" / job.key, ignore_errors=True)
+            stack.callback(shutil.rmtree, home, ignore_errors=True)
+            stack.enter_context(_owning(home))
             process = await self._starter.start(self._launch(job, session_id), on_exit=lambda _: None, on_stray=lambda _: None)
             stack.push_async_callback(process.close)
             async with _stopping(job.stop, process.interrupt):
@@ -124,6 +129,27 @@ class ClaudeWorker:
             span.fail(done.answer.error)
         for model, usd in done.answer.cost_by_model.items():
             self._emit(MoneySpent(route=job.worker.value, model=model, usd=usd))
+
+
+def end_orphans(folder: Path) -> None:
+    """Workers whose bot was killed: a model that hangs would keep them for minutes. Those of living processes are left alone."""
+    for home in (folder / WORKERS).glob("*/"):
+        if (home / OWNER).exists() and (owner := owned(home / OWNER)) is not None:
+            end_holder(home / "lock")
+            shutil.rmtree(home, ignore_errors=True)
+            os.close(owner)
+
+
+@contextmanager
+def _owning(home: Path) -> Iterator[None]:
+    """Held by this process and not by its child, so that others can tell an orphan."""
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    owner = owned(home / OWNER)
+    try:
+        yield
+    finally:
+        if owner is not None:
+            os.close(owner)
 
 
 @asynccontextmanager

@@ -91,6 +91,7 @@ async def _run(settings: Settings, workspace: Workspace, *, cli: Cli, emit: Emit
         recovered = bot.app.recover()
         await socket.connect()
         workspace.publish(_running(settings, addresses, memory=control.url))
+        bot.memory.begin()
         threads = await _old_threads(http, addresses.control) if banner else []
         for line in banner_lines(
             settings, workspace, cli, addresses.slack_api, recovered=recovered, threads=threads, question=OPENING_QUESTION, full=banner

@@ -8,7 +8,7 @@ from pathlib import Path
 from bot.claude_cli import CliStarter
 from bot.claude_extract import ClaudeExtractModel
 from bot.claude_launch import Cli
-from bot.claude_worker import ClaudeWorker
+from bot.claude_worker import ClaudeWorker, end_orphans
 from bot.clock import SystemClock
 from bot.messages import Channel, ChannelKind
 from memory.extract import Extractor
@@ -28,7 +28,11 @@ KnownChannel = Callable[[str], Channel | None]
 def extractor_for(
     folder: Path, *, cli: Cli, model_url: str, model: str, credential: Credential, emit: Emit, known_channel: KnownChannel
 ) -> Extractor:
-    """`folder`: `.insomnia`. `model`: the name of a Claude model. `known_channel`: None for what was not learnt from Slack."""
+    """`folder`: `.insomnia`. `model`: the name of a Claude model. `known_channel`: None for what was not learnt from Slack.
+
+    Ends what workers of dead processes there still are.
+    """
+    end_orphans(folder)
     clock = SystemClock()
     starter = CliStarter(cli, folder=folder, base_url=model_url, clock=clock)
     worker = ClaudeWorker(starter, folder=folder, credential=credential, emit=emit)

@@ -58,7 +58,7 @@ class _Seen:
 
 
 class MemoryWorkers:
-    """An async context manager. `folder`: where the session logs lie, a folder a session key."""
+    """An async context manager around `begin`. `folder`: where the session logs lie, a folder a session key."""
 
     def __init__(
         self,
@@ -119,8 +119,11 @@ class MemoryWorkers:
         return ended
 
     # -- life ----------------------------------------------------------------------------------------------------------
-    async def __aenter__(self) -> Self:
+    def begin(self) -> None:
+        """Once the bot listens: what an earlier process left is read after that, and holds up no start."""
         self._task = asyncio.get_running_loop().create_task(self._work())
+
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:

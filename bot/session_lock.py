@@ -42,6 +42,29 @@ async def take_lock(path: Path, *, clock: Clock) -> int:
     return fd
 
 
+def end_holder(path: Path) -> None:
+    """Ends the process group that the lock names, where one of its processes holds it; does not wait for it to be gone."""
+    with suppress(OSError):  # no lock, or not ours
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _end_owner(fd)
+        finally:
+            os.close(fd)
+
+
+def owned(path: Path) -> int | None:
+    """A lock of this process alone, which no child inherits: its descriptor, or None where another process lives that has it."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
 async def _wait(fd: int, seconds: float, clock: Clock) -> bool:
     deadline = clock.monotonic() + seconds
     while True:

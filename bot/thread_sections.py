@@ -116,8 +116,7 @@ class ThreadReader:
     async def _read(self, message: Message, verdict: Verdict, context: KnownThreads, verified: Iterable[str] | None) -> Section:
         upto = self._inbox.newest_seq()
         history = await self._fetch(message, verified)
-        if isinstance(history, HistoryUnreadable):
-            self._held.pop(message.thread, None)  # with nothing to fall back on, the next message tries again: it may be mended
+        if isinstance(history, HistoryUnreadable):  # nothing to fall back on: the next message tries again, it may be mended
             return _unread(history.reason, await self._delta(message, context, verified))
         self._hold(message.thread, history)
         since = await self._delta(message, context, verified)

@@ -13,8 +13,7 @@ from memory.lint_links import Links, near_duplicates, twins_of
 from memory.lint_rules import Rule, Severity
 from memory.lint_text import Finding, check_secrets, check_text
 from memory.records import BadRecord, Record, RecordKind, is_slug, path_of, render
-from memory.store_files import MAX_FILE_BYTES
-from memory.store_view import Stored, StoreView
+from memory.store_view import MAX_FILE_BYTES, Stored, StoreView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,7 @@ def _lengths(record: Record) -> Iterator[Finding]:
 
 
 def _hidden(name: str, text: str, *, one_line: bool) -> Iterator[Finding]:
-    found = {sign for sign in text if _is_hidden(sign) or (one_line and sign in "\n\t")}
+    found = {sign for sign in set(text) if _is_hidden(sign) or (one_line and sign in "\n\t")}
     if found:
         named = ", ".join(f"U+{ord(sign):04X}" for sign in sorted(found)[:5])
         yield Finding(Rule.INVISIBLE, f"the {name} has characters that cannot be seen: {named}", "remove them, or type the passage anew")

@@ -16,7 +16,11 @@ _WORDS = (
 _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern))
     for kind, pattern in (
-        ("private_key", r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[\s\S]{0,20000}?(?:-----END [A-Z0-9 ]{0,40}-----|\Z)"),
+        (
+            "private_key",
+            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+            r"(?:[\s\S]{0,8000}?-----END [A-Z0-9 ]{0,40}-----|[\w+/=\s:,.-]{0,8000})",  # the end may have been cut off
+        ),
         ("slack_webhook", r"(?i)https?://hooks\.slack(?:-gov)?\.com/[A-Za-z]{1,20}/[\w/+-]{1,200}"),
         ("slack_token", r"(?i)xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9-]{5,300}|xapp-[A-Za-z0-9-]{5,300}"),
         ("anthropic_key", r"sk-ant-[\w-]{5,300}"),
@@ -26,13 +30,13 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("google_key", r"AIza[\w-]{30,60}|ya29\.[\w-]{20,300}|GOCSPX-[\w-]{20,60}"),
         ("package_token", r"npm_[A-Za-z0-9]{30,60}|pypi-[\w-]{40,300}|hf_[A-Za-z0-9]{30,60}|SG\.[\w-]{16,40}\.[\w-]{30,60}"),
         ("jwt", r"eyJ[\w-]{8,4000}\.[\w-]{4,4000}\.[\w-]{0,1000}"),
-        ("authorization", r"(?i)(?<=\bauthorization:)\s{0,4}(?:[A-Za-z]{1,20}\s{1,4})?(?!\[REDACTED)\S{6,4000}"),
+        ("authorization", r"(?i)(?<=\bauthorization:)\s{0,4}(?:[A-Za-z]{1,20}\s{1,4})?+(?!\[REDACTED)\S{6,4000}"),
         ("authorization", r"(?i)(?<=\bbearer )(?!\[REDACTED)(?=[^\s]{0,200}[0-9_.~+/=-])[\w.~+/=-]{12,4000}"),
         ("url_password", r"(?<=://)[^\s/@:\[\]]{0,100}:[^\s/@]{1,200}(?=@)"),
         ("aws_secret", r"(?i)(?<=aws)[\w ]{0,30}(?:secret|key)[\w \"']{0,30}[:=]\s{0,4}[\"']?[A-Za-z0-9/+=]{30,60}"),
         (
             "password",
-            rf"(?i)((?:{_WORDS})s?[\"'`*]{{0,3}}\s{{0,4}}(?:は|が|：|:=?|=>?|\bis\b|\bwas\b)[\s\"'`*「『]{{0,6}})"
+            rf"(?i)((?:{_WORDS})s?[\"'`*]{{0,3}}\s{{0,4}}(?:は|が|：|＝|:=?|=>?|\bis\b|\bwas\b)[\s\"'`*「『]{{0,6}}+)"
             r"(?!\[REDACTED)[^\s\"'`」』、。]{6,300}",
         ),
     )

@@ -20,7 +20,7 @@ _UNSPACED = (
 )
 _RUNS = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^\W_{_UNSPACED}]+")
 _UNSPACED_BESIDE = re.compile(f"[{_UNSPACED}]")
-_GRAMMATICAL = re.compile("[\u3041-\u309f何誰]")  # hiragana, and what asks
+_GRAMMATICAL = re.compile("[\u3041-\u309f誰]")  # hiragana, and `who`
 
 _ACCENTS = re.compile("[\u0300-\u036f]")
 # Seen by nobody: soft hyphen, zero-width characters and direction marks, variation selectors.
@@ -39,7 +39,7 @@ _SHORTEST_STEM = 4
 SHORTEST_PART = 3  # a shorter word stands in too many others
 
 # Pairs of hiragana are mostly grammar, in a question above all; pairs with one hiragana are ends of words and particles.
-_WHOLE, _HALF_GRAMMAR, _GRAMMAR, _WITHIN = 1.0, 0.5, 0.1, 0.4
+_WHOLE, _HALF_GRAMMAR, _GRAMMAR, _WITHIN = 1.0, 0.4, 0.1, 0.4
 
 
 class Match(StrEnum):

@@ -16,11 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory import store_files, store_view
+from memory import store_files
 from memory.lint_rules import Rule
 from memory.records import Record, RecordKind, is_slug, path_of, render, sha256
 from memory.store_known import GONE, Known, KnownHashes
-from memory.store_view import Stored, StoreView, Stray, folder_of
+from memory.store_scan import SUFFIX, folder_of, look
+from memory.store_view import MAX_FILE_BYTES, Stored, StoreView, Stray
 from telemetry.memory_events import RecordOp
 
 __all__ = ["Store", "StoreBusy", "StoreConflict", "StoreRefused", "StoreView", "Stored", "Stray", "Unaudited", "Written"]
@@ -96,8 +97,8 @@ class Store:
     def write(self, record: Record, expected_sha256: str | None) -> Written:
         """`expected_sha256`: of the file that it replaces, None for a new one. Raises StoreConflict, StoreRefused."""
         content = render(record).encode()
-        if len(content) > store_files.MAX_FILE_BYTES:
-            raise StoreRefused(Rule.FILE_LONG, f"{record.kind}/{record.slug} would have more than {store_files.MAX_FILE_BYTES} bytes")
+        if len(content) > MAX_FILE_BYTES:
+            raise StoreRefused(Rule.FILE_LONG, f"{record.kind}/{record.slug} would have more than {MAX_FILE_BYTES} bytes")
         name, path = _name(record.slug), path_of(record.kind, record.slug)
         with self._lock(), self._folder(*folder_of(record.kind)) as at:
             self._expect(at, record.kind, record.slug, expected_sha256)
@@ -184,7 +185,7 @@ class Store:
         """Both of one moment: a write between them would look like a person's."""
         with self._lock_to_read():
             known = self._known.read()
-            return store_view.look(self.root, lambda path, hashed: _is_ours(known.get(path), hashed)), known
+            return look(self.root, lambda path, hashed: _is_ours(known.get(path), hashed)), known
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
@@ -238,7 +239,7 @@ class Store:
 def _name(slug: str) -> str:
     if not is_slug(slug):
         raise StoreRefused(Rule.SLUG, "a slug has small letters, digits and single hyphens, at most 64")
-    return f"{slug}{store_view.SUFFIX}"
+    return f"{slug}{SUFFIX}"
 
 
 def _put(at: int, temporary: str, name: str, *, new: bool) -> None:
@@ -265,7 +266,7 @@ def _give_back(at: int, name: str, bin_at: int, there: str) -> None:
 def _free_name(at: int, slug: str) -> str:
     """A run may remove a record, and remove it again after somebody brought it back."""
     taken = set(os.listdir(at))
-    names = (f"{slug}{suffix}{store_view.SUFFIX}" for suffix in ("", *(f".{n}" for n in range(2, len(taken) + 3))))
+    names = (f"{slug}{suffix}{SUFFIX}" for suffix in ("", *(f".{n}" for n in range(2, len(taken) + 3))))
     return next(name for name in names if name not in taken)
 
 
@@ -275,7 +276,7 @@ def _is_ours(known: Known | None, sha256: str) -> bool:
 
 def _key_of(path: str) -> tuple[RecordKind, str] | None:
     """None: a line of known.json that no record can have."""
-    folder, _, name = path.removesuffix(store_view.SUFFIX).rpartition("/")
+    folder, _, name = path.removesuffix(SUFFIX).rpartition("/")
     kinds = {"/".join(folder_of(kind)): kind for kind in RecordKind}
     return (kinds[folder], name) if folder in kinds and is_slug(name) else None
 

@@ -14,8 +14,9 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from memory.store_view import MAX_FILE_BYTES
+
 TEMPORARY = ".tmp-"
-MAX_FILE_BYTES = 64 * 1024  # a body of 8,000 Japanese characters is 24,000 bytes
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

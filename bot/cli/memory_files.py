@@ -1,4 +1,7 @@
-"""`insomnia memory lint`, `list` and `show`: the memory's files as a person sees and edits them. Nothing here changes one."""
+"""`insomnia memory lint`, `list` and `show`: the memory's files as a person sees and edits them.
+
+What must stay true: nothing here changes a record; `list` and `show` are told like every other reading of the memory.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from bot.cli import FAILED, USAGE, CommandError
+from bot.cli.memory_query import CALLER, ask
 from bot.cli.terminal import grey, one_line, safe, table
 from bot.workspace import Workspace
 from memory.lint import Report, Violation
 from memory.lint import lint as lint_view
-from memory.records import BadRecord, Record
+from memory.reading_schemas import EVERYTHING, KNOWLEDGE_QUERY, KNOWLEDGE_READ, MEMORY_QUERY, MEMORY_READ
+from memory.records import BadRecord, Record, RecordKind
 from memory.store import Store, StoreBusy, Stored, StoreView
+from memory.tools import Asker
 
+OWNER = Asker(caller=CALLER, scope=None)
 HOW_TO_MEND = "insomnia memory lint"
 
 
@@ -32,7 +39,11 @@ def lint(args: argparse.Namespace) -> int:
 
 
 def list_records(args: argparse.Namespace) -> int:
-    view = _view(_workspace(args))
+    workspace = _workspace(args)
+    view = _view(workspace)
+    reading = {None: EVERYTHING, RecordKind.KNOWLEDGE: KNOWLEDGE_QUERY}.get(args.kind, MEMORY_QUERY)
+    narrowed = {key: value for key in ("kind", "status") if (value := getattr(args, key)) and key in reading.spec.schema["properties"]}
+    ask(workspace, reading, {"query": "", **narrowed}, OWNER)
     shown = sorted((each for each in view.stored.values() if _wanted(each, args)), key=_newest_first)
     if args.json:
         print(json.dumps([_as_json(each) for each in shown], ensure_ascii=False, indent=2))
@@ -49,6 +60,10 @@ def list_records(args: argparse.Namespace) -> int:
 def show(args: argparse.Namespace) -> int:
     workspace = _workspace(args)
     stored = _find(_view(workspace), args.record)
+    if stored.kind is RecordKind.KNOWLEDGE:
+        ask(workspace, KNOWLEDGE_READ, {"slug": stored.slug}, OWNER)
+    else:
+        ask(workspace, MEMORY_READ, {"kind": str(stored.kind), "slug": stored.slug}, OWNER)
     if args.json:
         print(json.dumps({**_as_json(stored), "text": stored.text}, ensure_ascii=False, indent=2))
         return 0
@@ -100,10 +115,11 @@ def _find(view: StoreView, name: str) -> Stored:
     found = [each for each in view.stored.values() if each.slug == slug and kind in ("", each.kind)]
     if len(found) == 1:
         return found[0]
-    names = [f"{each.kind}/{each.slug}" for each in (found or view.stored.values())]
     if found:
-        raise CommandError(f"there are several of that name; say which: {', '.join(names)}", USAGE)
-    close = difflib.get_close_matches(wanted, [*names, *(each.slug for each in view.stored.values())], n=3)
+        names = ", ".join(f"{each.kind}/{each.slug}" for each in found)
+        raise CommandError(f"there are several of that name; say which: {names}", USAGE)
+    near = difflib.get_close_matches(slug, {each.slug for each in view.stored.values()}, n=3)
+    close = [f"{each.kind}/{each.slug}" for each in view.stored.values() if each.slug in near]
     hint = f"Did you mean {' or '.join(close)}?" if close else "See what there is: insomnia memory list"
     raise CommandError(f"there is no record {one_line(name)}. {hint}")
 

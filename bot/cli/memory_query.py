@@ -12,7 +12,7 @@ from bot.cli import FAILED, USAGE, CommandError, complain
 from bot.cli.terminal import grey, one_line
 from bot.version import VERSION
 from bot.workspace import Workspace
-from memory.reading_schemas import EVERYTHING
+from memory.reading_schemas import EVERYTHING, Reading
 from memory.reading_tools import ReadingTools
 from memory.records import Scope, ScopeKind
 from memory.redact import redact
@@ -35,7 +35,7 @@ def query(args: argparse.Namespace) -> int:
     if not workspace.state.is_dir():
         raise CommandError(f"there is no .insomnia in {workspace.root}; name the directory of the bot: --workspace DIR", USAGE)
     asker = Asker(caller=CALLER, scope=_scope(args.scope) if args.scope else None)
-    said = _ask(workspace, args.text, asker)
+    said = ask(workspace, EVERYTHING, {"query": args.text, "limit": MOST}, asker)
     if "error" in said:
         error = said["error"]
         code = FAILED if error["code"] == "unavailable" else USAGE
@@ -49,12 +49,13 @@ def query(args: argparse.Namespace) -> int:
     return 0
 
 
-def _ask(workspace: Workspace, text: str, asker: Asker) -> Json:
+def ask(workspace: Workspace, reading: Reading, arguments: Json, asker: Asker) -> Json:
+    """One call of a reading tool, told in the workspace's log and usage as the bot tells its own."""
     settings = TelemetrySettings(version=VERSION, log_exporters=(JsonlExporter(log_folders(workspace.state)),))
     with telemetry(settings) as emit:
         usage = UsageLog(workspace.state, now=time.time, troubles=Troubles())
         tools = ReadingTools(Store(workspace.state), emit=emit, usage=usage, redact=redact)
-        answer = tools.answer(EVERYTHING, {"query": text, "limit": MOST}, asker)
+        answer = tools.answer(reading, arguments, asker)
     said: Json = json.loads(answer.text)
     return said
 

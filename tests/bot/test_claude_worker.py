@@ -17,7 +17,7 @@ import pytest
 from bot.claude_cli import CliStarter
 from bot.claude_extract import ClaudeExtractModel
 from bot.claude_launch import find_cli
-from bot.claude_worker import ClaudeWorker
+from bot.claude_worker import ClaudeWorker, end_orphans
 from bot.clock import SystemClock
 from bot.local.model import EmbeddedModel
 from memory.extract_model import ExtractRequest, ModelEnd, ModelHow, StageResult
@@ -203,3 +203,16 @@ async def test_a_process_that_dies_is_an_error_of_the_model(ground: Ground) -> N
             os.kill(pid, signal.SIGKILL)
 
     assert (proposing.result().how, proposing.result().detail) == (ModelHow.ERROR, "session died")
+
+
+async def test_a_living_workers_process_is_no_orphan(ground: Ground) -> None:
+    ground.model.script.hang(memory=True)
+
+    async with asyncio.TaskGroup() as group:
+        proposing = group.create_task(ground.propose())
+        await until(lambda: ground.model.requests)
+        end_orphans(ground.folder)
+        alive = ground.pids
+        proposing.cancel()
+
+    assert alive and proposing.cancelled()

@@ -89,14 +89,16 @@ def ground() -> Ground:
 async def test_what_earlier_processes_left_is_ended_first_and_then_read(ground: Ground) -> None:
     ground.extract.known = [ground.session("old", FEW), ground.session("read")]
 
-    async with ground.workers:
+    async with ground.workers as workers:
+        workers.begin()
         first = await ground.extract.next()
 
     assert first == ("old", T.STARTUP_RECOVERY, None) and ground.extract.drained.empty()
 
 
 async def test_the_end_of_a_session_is_read_at_once_and_linked_to_its_last_reply(ground: Ground) -> None:
-    async with ground.workers:
+    async with ground.workers as workers:
+        workers.begin()
         ground.session("s1", FEW)
         ground.workers.session_ended("main", "main", "s1", LINK)
         ground.workers.session_ended("main", "main", "", LINK)
@@ -106,7 +108,8 @@ async def test_the_end_of_a_session_is_read_at_once_and_linked_to_its_last_reply
 
 @pytest.mark.parametrize(("backlog", "trigger"), [(MANY, T.TURN_THRESHOLD), (Backlog(turns=3, tokens=8_000, entries=6), T.TOKEN_THRESHOLD)])
 async def test_a_turn_that_passes_a_threshold_is_followed_by_a_run(ground: Ground, backlog: Backlog, trigger: MemoryTrigger) -> None:
-    async with ground.workers:
+    async with ground.workers as workers:
+        workers.begin()
         ground.session("s1", backlog)
         with ground.emit.span(SpanName.PROCESS) as reply:
             ground.workers.turn_ended("main", "main", "s1")
@@ -116,7 +119,8 @@ async def test_a_turn_that_passes_a_threshold_is_followed_by_a_run(ground: Groun
 
 async def test_a_turn_below_the_thresholds_is_a_count_and_nothing_else() -> None:
     ground = Ground(look_seconds=0.01)
-    async with ground.workers:
+    async with ground.workers as workers:
+        workers.begin()
         ground.session("s1", FEW)
         ground.workers.turn_ended("main", "main", "s1")
         async with asyncio.timeout(5):
@@ -129,7 +133,8 @@ async def test_a_turn_below_the_thresholds_is_a_count_and_nothing_else() -> None
 
 async def test_a_session_that_nobody_spoke_to_for_ten_minutes_is_read() -> None:
     ground = Ground(look_seconds=0.01)
-    async with ground.workers:
+    async with ground.workers as workers:
+        workers.begin()
         ground.session("s1", FEW)
         ground.workers.turn_ended("main", "main", "s1")
         async with asyncio.timeout(5):
@@ -142,7 +147,8 @@ async def test_a_session_that_nobody_spoke_to_for_ten_minutes_is_read() -> None:
 
 async def test_a_session_waits_for_one_run_at_most_and_its_first_trigger_stays(ground: Ground) -> None:
     ground.extract.stuck.add("long")
-    async with ground.workers:
+    async with ground.workers as workers:
+        workers.begin()
         ground.workers.session_ended("main", "main", "long", None)
         await ground.extract.next()
         for id in ("s1", "s2", "s1"):
@@ -156,7 +162,8 @@ async def test_a_session_waits_for_one_run_at_most_and_its_first_trigger_stays(g
 
 async def test_telling_the_workers_of_a_turn_waits_for_nothing_even_while_a_run_hangs(ground: Ground) -> None:
     ground.extract.stuck.add("long")
-    async with ground.workers:
+    async with ground.workers as workers:
+        workers.begin()
         ground.workers.session_ended("main", "main", "long", None)
         await ground.extract.next()
 
@@ -166,7 +173,8 @@ async def test_telling_the_workers_of_a_turn_waits_for_nothing_even_while_a_run_
 
 
 async def test_a_defect_around_one_run_does_not_end_the_next_one(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    async with ground.workers:
+    async with ground.workers as workers:
+        workers.begin()
         for id in ("broken", "s1"):
             ground.session(id, FEW)
             ground.workers.session_ended("main", "main", id, None)
@@ -178,7 +186,8 @@ async def test_a_defect_around_one_run_does_not_end_the_next_one(ground: Ground,
 
 # -- asked for by a person -----------------------------------------------------------------------------------------------
 async def test_a_person_who_asks_gets_every_session_read(ground: Ground) -> None:
-    async with ground.workers:
+    async with ground.workers as workers:
+        workers.begin()
         ground.extract.known = [ground.session("s1", FEW), ground.session("s2")]
 
         ended = await ground.workers.extract_now()
@@ -189,7 +198,8 @@ async def test_a_person_who_asks_gets_every_session_read(ground: Ground) -> None
 
 async def test_a_person_who_hangs_up_cancels_the_run_as_his_wish(ground: Ground) -> None:
     ground.extract.stuck.add("long")
-    async with ground.workers:
+    async with ground.workers as workers:
+        workers.begin()
         ground.extract.known = [ground.session("long", FEW), ground.session("s2", FEW)]
         async with asyncio.TaskGroup() as group:
             asking = group.create_task(ground.workers.extract_now())
@@ -202,7 +212,8 @@ async def test_a_person_who_hangs_up_cancels_the_run_as_his_wish(ground: Ground)
 
 # -- the end of the bot --------------------------------------------------------------------------------------------------
 async def test_at_the_end_what_is_unread_is_read_and_what_is_read_is_left_alone(ground: Ground) -> None:
-    async with ground.workers:
+    async with ground.workers as workers:
+        workers.begin()
         for id, backlog in (("s1", FEW), ("s2", NONE)):
             ground.session(id, backlog)
             ground.workers.turn_ended("main", "main", id)
@@ -214,7 +225,8 @@ async def test_a_run_that_does_not_end_is_cut_at_the_drain_as_interrupted() -> N
     ground = Ground(drain_seconds=0.05)
     ground.extract.stuck.add("long")
     async with asyncio.timeout(2):
-        async with ground.workers:
+        async with ground.workers as workers:
+            workers.begin()
             ground.session("long", FEW)
             ground.workers.session_ended("main", "main", "long", None)
             await ground.extract.next()

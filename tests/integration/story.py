@@ -78,8 +78,13 @@ class BotProcess:
 
     def children(self) -> list[int]:
         """The sessions' CLI processes, and nothing else; those of memory workers come and go by themselves."""
-        tasks = Path(f"/proc/{self.pid}/task").iterdir()
-        return [int(pid) for task in tasks for pid in (task / "children").read_text().split() if not _is_worker(pid)]
+        return [int(pid) for pid in self._processes() if not _is_worker(pid)]
+
+    def workers(self) -> list[int]:
+        return [int(pid) for pid in self._processes() if _is_worker(pid)]
+
+    def _processes(self) -> list[str]:
+        return [pid for task in Path(f"/proc/{self.pid}/task").iterdir() for pid in (task / "children").read_text().split()]
 
 
 class Story:

@@ -125,13 +125,15 @@ async def test_a_bot_that_was_killed_in_a_run_ends_it_at_the_next_start_and_read
         told.model.script.hang(memory=True)
         asking = asyncio.get_running_loop().create_task(command(told))
         await told.until(lambda: any(request.is_memory for request in told.model.requests))
+        (orphan,) = told.bot.workers()
         await told.kill()
         code, _ = await asking
         await told.start()
+        await told.until(lambda: not Path(f"/proc/{orphan}").exists())
         await told.until(lambda: len(ends(told)) == 2)
         await told.stop()
 
-        assert code == 1
+        assert code == 1 and list((told.workspace / ".insomnia" / "run" / "workers").iterdir()) == []
         assert ends(told) == [("manual", "failed", "interrupted"), ("startup_recovery", "completed", "candidates_found")]
         check(told)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from memory.records import KnowledgeKind, Record, RecordKind, Scope, Source, Status, Trust, moment, path_of, render
-from memory.store_view import StoreView, look
+from memory.store_scan import look
+from memory.store_view import StoreView
 
 NOW = 1_764_547_200.0
 

@@ -165,6 +165,9 @@ JAPANESE = {
     "統合が終わらない": "memory-leak",
     "見積もりの依頼": "tanaka-contact",
     "稟議": "budget-limit",
+    "面接の結果は誰に知らせますか": "hiring",
+    "見積もりは誰に言えばいいですか": "tanaka-contact",
+    "鍵は誰に": "security-key",
     "レート制限は？": "api-versioning",
 }
 ENGLISH = {

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory.extract import ExtractLimits, ExtractModel, Extractor, ExtractRequest, ModelEnd, RunResult, Session, Stage
 from memory.disk import Disk
+from memory.extract import ExtractLimits, ExtractModel, Extractor, ExtractRequest, ModelEnd, RunResult, Session, Stage
+from memory.extraction import USUAL_LIMITS
 from telemetry.emit import Emit
 from telemetry.memory_events import MemoryRunEnded, MemoryRunStarted, MemoryTrigger
 from tests.bot.recording import RecordingEmit
@@ -156,8 +157,8 @@ class Ground:
     insomnia: Path
     model: FakeModel = field(default_factory=FakeModel)
     clock: FakeClock = field(default_factory=FakeClock)
-    emit: RecordingEmit = field(default_factory=RecordingEmit)
-    limits: ExtractLimits = ExtractLimits()
+    emit: Any = field(default_factory=RecordingEmit)
+    limits: ExtractLimits = USUAL_LIMITS
 
     def __post_init__(self) -> None:
         self.log = Log(self.insomnia)

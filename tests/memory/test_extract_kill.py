@@ -20,7 +20,7 @@ from tests.memory.talk import Log, cursor, staged
 pytestmark = pytest.mark.kill
 
 ROOT = Path(__file__).parents[2]
-WORKERS, KILLS, TURNS = 3, 40, 1_200
+WORKERS, KILLS, TURNS = 3, 25, 250
 GUARD_SECONDS = 60.0
 
 

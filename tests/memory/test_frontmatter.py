@@ -123,6 +123,12 @@ def test_a_key_that_is_there_twice_is_told_wherever_it_stands() -> None:
     assert refused("a: 2", "a:", "  - x: 1")[0] == (Rule.KEY_TWICE, 3)
 
 
+def test_a_comment_is_refused_as_what_it_is_because_a_tool_would_lose_it() -> None:
+    (problem,) = split(front("a: x", "  # ask Tanaka: first")).problems
+
+    assert "comment" in problem.message and "text below" in problem.mend
+
+
 def test_every_mistake_is_told_and_not_only_the_first() -> None:
     assert refused("a: *x", "b: y", "c: [", "nothing") == [(Rule.LINE, 2), (Rule.LINE, 4), (Rule.LINE, 5)]
 

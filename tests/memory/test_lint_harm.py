@@ -15,8 +15,7 @@ import yaml
 from memory.lint import Change, lint
 from memory.lint_rules import RULES, Rule
 from memory.records import BadRecord, RecordKind, Status, render, sha256
-from memory.store_files import MAX_FILE_BYTES
-from memory.store_view import StoreView
+from memory.store_view import MAX_FILE_BYTES, StoreView
 from tests.memory.made_records import put, record, text_of, view_of
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.search import Document, Index
-from memory.search_terms import SHORTEST_PART, Match, fold, query_terms
+from memory.search_terms import Match, fold, query_terms
 from tests.memory.search_probes import ENGLISH, JAPANESE, NOTES, PLAIN_TEXT
 
 WORDS = """記憶 記 憶 金曜 曜日 の は デプロイ でぷろい ﾃﾞﾌﾟﾛｲ deploy deploys deployment DEPLOY ＡＰＩ api rapid a the is 京都 東京都 ー 税
@@ -68,9 +68,15 @@ def test_a_word_itself_comes_before_longer_words_around_it() -> None:
 
 
 def test_a_title_says_more_than_a_body() -> None:
-    index = Index([Document("body", "別の話", "", "京都"), Document("title", "京都", "", "別の話")])
+    index = Index([Document("in body", "別の話", "", "京都"), Document("as title", "京都", "", "別の話")])
 
-    assert keys(index, "京都") == ["title", "body"]
+    assert keys(index, "京都") == ["as title", "in body"]
+
+
+@pytest.mark.parametrize("unseen", ["\u200b", "\u00ad", "\ufe0f", "\U000e0100", "\u2060"])
+def test_what_nobody_sees_parts_no_word(unseen: str) -> None:
+    assert keys(Index([Document("n", f"記{unseen}憶の de{unseen}ploy", "", "")]), "記憶") == ["n"]
+    assert keys(Index([Document("n", "記憶の deploy", "", "")]), f"de{unseen}ploy") == ["n"]
 
 
 def test_a_short_word_is_not_looked_for_inside_of_others() -> None:
@@ -107,9 +113,9 @@ def test_any_stretch_of_a_text_finds_that_text(documents: list[Document[int]], w
         return
     document = documents[which % len(documents)]
     stretch = fold(document.body)[start : start + length]
-    in_words = any(term.match is not Match.WORD or len(term.text) >= SHORTEST_PART for term in query_terms(stretch))
+    wanted = query_terms(stretch)
 
-    if in_words or not query_terms(stretch):
+    if not wanted or any(term.match is not Match.WORD for term in wanted):  # short words and those of questions stand for themselves alone
         assert document.key in {hit.key for hit in Index(documents).search(stretch)}
 
 

@@ -80,12 +80,13 @@ def test_a_file_open_to_others_is_the_owners_alone_after_a_tool_wrote_it(store: 
 @pytest.mark.parametrize("expected", [None, "0" * 64, ""])
 def test_a_record_that_is_not_what_was_read_is_not_replaced(store: Store, tmp_path: Path, expected: str | None) -> None:
     store.write(record(body="a person's"), None)
-    before = files(tmp_path)
+    known = tmp_path / "memory/_state/known.json"
+    before = files(tmp_path), known.read_bytes()
 
     with pytest.raises(StoreConflict) as caught:
         store.write(record(body="a tool's"), expected)
 
-    assert files(tmp_path) == before
+    assert (files(tmp_path), known.read_bytes()) == before
     assert (caught.value.expected, caught.value.found) == (expected, hash_of(store))
     assert "read it again" in str(caught.value)
 

@@ -39,6 +39,7 @@ CALLS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"query": "zebra", "kind": "lesson"},
         {"op": "query", "kind": "lesson", "status": "not_found", "results": 0, "query": "zebra"},
     ),
+    ("memory_query", {"query": "長" * 201}, {"op": "query", "kind": "none", "status": "rejected", "results": 0}),
     ("memory_query", {"query": 3}, {"op": "query", "kind": "none", "status": "rejected", "results": 0}),
     (
         "memory_read",

@@ -1,0 +1,73 @@
+"""What `insomnia memory run extract` prints, and how it ends where it cannot run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.cli import dispatch
+from bot.cli.memory_run import page
+from bot.workspace import Control, RunningBot, Workspace
+
+
+def result(status: str = "completed", reason: str = "candidates_found", **more: Any) -> dict[str, Any]:
+    usual = {"run_id": "r1", "detail": "", "range": (1, 4), "staged_ids": ("a", "b"), "session_id": "d8200753-5664-4dc7"}
+    return {**usual, "status": status, "reason": reason, **more}
+
+
+def test_a_run_is_a_line_and_what_it_staged_is_added_up() -> None:
+    told = page([result(), result(range=(5, 9), staged_ids=("c",))])
+
+    assert told.splitlines() == [
+        "RUN   SESSION   WHAT",
+        "done  d8200753  entries 1 to 4: staged 2",
+        "done  d8200753  entries 5 to 9: staged 1",
+        "3 candidates are staged by this.",
+    ]
+
+
+def test_a_failure_says_why_and_nothing_in_it_moves_the_cursor() -> None:
+    told = page([result("failed", "model_error", detail="HTTP 529\x1b[2J\nfake line", range=(1, 4), staged_ids=())])
+
+    assert "failed  d8200753  entries 1 to 4: model error (HTTP 529\N{REPLACEMENT CHARACTER}[2J fake line)" in told
+
+
+def test_skips_are_told_only_where_nothing_else_is() -> None:
+    skip = result("skipped", "no_new_session_range", range=None, staged_ids=())
+
+    assert "nothing to do" not in page([result(), skip])
+    assert page([skip]).splitlines()[1] == "nothing to do  d8200753  no new session range"
+    assert page([]) == "Nothing to read: no session has said anything yet."
+
+
+def test_a_bot_of_an_older_version_is_to_be_restarted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.prepare()
+    with workspace.lock():
+        workspace.publish(RunningBot(pid=1, started_at=0.0, version="0", slack="embedded", control=Control(token="t")))
+        code = dispatch(["memory", "run", "extract", "--workspace", str(tmp_path)])
+
+    assert code == 1 and "restart it" in capsys.readouterr().err
+
+
+def test_a_bot_that_is_just_starting_is_waited_for_by_the_person(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.prepare()
+    with workspace.lock():
+        code = dispatch(["memory", "run", "extract", "--workspace", str(tmp_path)])
+
+    assert code == 1 and "try again in a moment" in capsys.readouterr().err
+
+
+def test_a_workspace_that_is_not_there_is_a_mistake_of_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["memory", "run", "extract", "--workspace", str(tmp_path / "none")]) == 2
+    assert "there is no directory" in capsys.readouterr().err
+
+
+def test_an_unknown_worker_is_a_mistake_of_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        dispatch(["memory", "run", "dreaming"])
+
+    assert ended.value.code == 2 and "extract" in capsys.readouterr().err

@@ -1,0 +1,107 @@
+"""Secrets of every common shape go; what only looks a little like one stays readable."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.redact import redact
+
+# Put together here, so that no scanner takes this file for a leak.
+KEY = "wJalrXUtnFEMI" + "K7MDENGbPxRfiCYEXAMPLEKEY"
+SECRETS = {
+    "slack bot": "xox" + "b-123456789012-1234567890123-AbCdEfGhIjKl",
+    "slack user": "xox" + "p-123456789012-abcdef",
+    "slack config": "xox" + "e.xoxp-1-Mi0yLTEyMzQ1Njc4",
+    "slack app": "xap" + "p-1-A0123-456-abcdef0123",
+    "slack webhook": "https://hooks.slack" + ".com/services/T000/B000/XXXXyyyyZZZZ",
+    "anthropic": "sk-" + "ant-api03-AbC_dEf-123456",
+    "openai": "sk-" + "proj-abcdEFGH1234567890",
+    "openai old": "sk-" + "abcdefghijklmnopqrst1234",
+    "stripe": "sk_" + "live_abcdefGHIJ123456",
+    "github": "ghp" + "_abcdefghijklmnopqrstuvwxyz0123456789",
+    "github oauth": "gho" + "_abcdefghijklmnopqrstuvwxyz0123456789",
+    "github fine": "github_" + "pat_11ABCDEFG0abcdefghij_klmnop",
+    "gitlab": "glp" + "at-abcdefghij1234567890",
+    "aws id": "AKIA" + "IOSFODNN7EXAMPLE",
+    "google": "AIza" + "SyA-1234567890abcdefghijklmnopqrstu",
+    "npm": "npm" + "_abcdefghijklmnopqrstuvwxyz0123456789",
+    "jwt": "eyJ" + "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N",
+    "pem": "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq\nabcdef\n-----END RSA PRIVATE KEY-----",
+    "pem cut short": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA",
+}
+# What stands around it, and what of it must go.
+PHRASES = [
+    ("Authorization: Bearer {}", "abcDEF123456789.xyz"),
+    ("curl -H 'Authorization: Basic {}'", "dXNlcjpwYXNzd29yZA=="),
+    ("postgres://admin:{}@db.internal:5432/app", "hunter2hunter2"),
+    ("https://alice:{}@example.com/x", "s3cr3t!pw"),
+    ("aws_secret_access_key = {}", KEY),
+    ("password: {}", "correct-horse"),
+    ("the password is {}", "correct-horse"),
+    ("PASSWORD={}", "Tr0ub4dor&3"),
+    ('{{"api_key": "{}"}}', "0123456789abcdef"),
+    ("export API_TOKEN={}", "abcdef012345"),
+    ("client secret = `{}`", "abcdef012345"),
+    ("パスワードは {} です", "ひみつのことば123"),
+    ("パスワード：{}", "himitsu-123"),
+    ("暗証番号は{}。", "4711-9921"),
+    ("APIキー＝「{}」", "abcdef-0123"),
+]
+
+
+@pytest.mark.parametrize("name", SECRETS)
+@pytest.mark.parametrize("around", ["{}", "the key is {} ok", "鍵は{}です", '{{"k":"{}"}}', "<{}>", "a\n{}\nb"])
+def test_a_secret_goes_wherever_it_stands(name: str, around: str) -> None:
+    redacted = redact(around.format(SECRETS[name]))
+
+    assert "[REDACTED:" in redacted
+    tail = SECRETS[name].replace("-----END RSA PRIVATE KEY-----", "").strip().split("\n")[-1][-8:]
+    assert tail not in redacted
+
+
+@pytest.mark.parametrize(("around", "secret"), PHRASES)
+def test_what_is_called_a_secret_goes(around: str, secret: str) -> None:
+    redacted = redact(around.format(secret))
+
+    assert "[REDACTED:" in redacted and secret not in redacted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The deploy freeze begins on Friday 15:00.",
+        "金曜のデプロイは15時から止めます。担当は田中さん。",
+        "Ask in #ops-team, see https://example.com/a/b?c=d#e and mail bob@example.com.",
+        "The token bucket refills every second; the password policy is strict.",
+        "task-force sk-8 and ghp are words; commit 0123456789abcdef0123456789abcdef01234567",
+        "パスワードの変更は来週です。",
+        "Bearer bonds are old.",
+        "C0TEAM 1764547200.000100 U0ALICE",
+    ],
+)
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
+    assert redact(text) == text
+
+
+@given(st.text(max_size=300))
+def test_redacting_twice_changes_nothing_more(text: str) -> None:
+    assert redact(redact(text)) == redact(text)
+
+
+@pytest.mark.parametrize("text", [f"password is {s}" for s in SECRETS.values()] + [a.format(s) for a, s in PHRASES])
+def test_redacting_a_redacted_secret_changes_nothing_more(text: str) -> None:
+    assert redact(redact(text)) == redact(text)
+
+
+@pytest.mark.parametrize("part", ["a", "eyJ.", "://a:", "password ", "aws key ", "-----BEGIN RSA PRIVATE KEY-----", "sk-", "Bearer ", " "])
+def test_no_text_makes_it_slow(part: str) -> None:
+    text = part * (200_000 // len(part))
+    began = time.process_time()
+
+    redact(text)
+
+    assert time.process_time() - began < 5.0  # it takes a twentieth; a pattern that is not bounded takes minutes
