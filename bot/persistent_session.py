@@ -308,7 +308,7 @@ class PersistentSession:
     def _tell(self, loss: Loss, how: ResetHow, boundary: Compacted | None = None) -> None:
         self.telling.reset(loss, how, epoch=self._known_threads.epoch, boundary=boundary)
         if loss.cause not in STILL_THE_SAME:
-            pass
+            self._parts.ended(self.route.name, self.key, loss.session_id, self.telling.last_reply)
         self._seen()
 
     def _enter(self, state: SessionState) -> None:

@@ -20,7 +20,10 @@ from telemetry.names import SpanName
 
 @dataclass(slots=True)
 class Turn:
-    """The flags and counts bound how often the message may be asked. `overtaken`: the context was lost while the gate looked. `logged_in`: the session in whose log the question stands."""
+    """The flags and counts bound how often the message may be asked. `overtaken`: the context was lost while the gate looked.
+
+    `logged_in`: the session in whose log the question stands.
+    """
 
     message: Message
     said: Said

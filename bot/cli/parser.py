@@ -7,8 +7,6 @@ import math
 from pathlib import Path
 
 from bot.version import VERSION
-from memory.record_types import Status
-from telemetry.memory_events import RecordKind
 
 Commands = argparse._SubParsersAction  # the only name that argparse has for it
 
@@ -53,6 +51,9 @@ def _workspace(command: argparse.ArgumentParser, *, default: Path | None, where:
 
 HERE = "the directory that holds, or will hold, insomnia.toml and .insomnia/ (default: here)"
 JSON = "print JSON instead of text"
+# Spelled here as well, so that nothing is imported for `--help`; a test compares.
+RECORD_KINDS = ("decision", "request", "preference", "constraint", "lesson", "question", "knowledge")
+RECORD_STATUSES = ("open", "resolved", "active", "stale", "replaced")
 
 
 def _up_and_run(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -190,8 +191,8 @@ def _memory_files(on_memory: Commands[argparse.ArgumentParser]) -> None:
         summary="list what is remembered, the newest first",
         example="insomnia memory list --kind decision --status active",
     )
-    listed.add_argument("--kind", choices=tuple(map(str, RecordKind)), help="only this kind")
-    listed.add_argument("--status", choices=tuple(map(str, Status)), help="only this status")
+    listed.add_argument("--kind", choices=RECORD_KINDS, help="only this kind")
+    listed.add_argument("--status", choices=RECORD_STATUSES, help="only this status")
     show = _command(
         on_memory,
         "show",

@@ -82,7 +82,8 @@ async def test_a_tool_that_raises_is_an_error_for_the_model_and_no_word_of_its_a
 
 
 async def test_a_tool_that_hangs_is_given_up() -> None:
-    text, failed = said(await call(ToolServer([tool(hangs)], seconds=0.01)))
+    async with asyncio.timeout(1):
+        text, failed = said(await call(ToolServer([tool(hangs)], seconds=0.01)))
 
     assert failed and "given up" in text
 

@@ -151,13 +151,13 @@ async def test_a_session_waits_for_one_run_at_most_and_its_first_trigger_stays(g
         workers.begin()
         ground.workers.session_ended("main", "main", "long", None)
         await ground.extract.next()
-        for id in ("s1", "s2", "s1"):
+        for id, link in (("s1", LINK), ("s2", None), ("s1", None)):
             ground.session(id, FEW)
-            ground.workers.session_ended("main", "main", id, LINK if id == "s2" else None)
+            ground.workers.session_ended("main", "main", id, link)
         waiting = [(due.session.id, due.link) for due in ground.workers._due.values()]
         ground.workers._drain_seconds = 0.0
 
-    assert waiting == [("s1", None), ("s2", LINK)]
+    assert waiting == [("s1", LINK), ("s2", None)]
 
 
 async def test_telling_the_workers_of_a_turn_waits_for_nothing_even_while_a_run_hangs(ground: Ground) -> None:

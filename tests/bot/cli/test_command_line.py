@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli import dispatch
+from bot.cli import dispatch, parser
 from bot.version import VERSION
 from bot.workspace import Control, RunningBot, Workspace
+from memory.record_types import Status
+from telemetry.memory_events import RecordKind
 
 COMMANDS = ("up", "run", "threads", "say", "why", "traces", "status", "config", "demo")
 SLOW = (
@@ -187,3 +189,7 @@ def test_a_reader_that_stops_reading_is_no_traceback(tmp_path: Path) -> None:
     ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
 
     assert "Traceback" not in ran.stderr
+
+
+def test_the_choices_of_memory_are_those_that_there_are() -> None:
+    assert tuple(map(str, RecordKind)) == parser.RECORD_KINDS and tuple(map(str, Status)) == parser.RECORD_STATUSES

@@ -111,7 +111,7 @@ def test_a_reply_with_everything_in_it(tmp_path: Path) -> None:
         "    chat m",
         "    execute_tool Read [late]",
         "    execute_tool Bash [tool_error]",
-        "    execute_tool mcp__insomnia__memory_read",
+        "    execute_tool memory_read",
         "    session.reset",
         "  slack.reply",
     ]
@@ -123,7 +123,7 @@ def test_a_reply_with_everything_in_it(tmp_path: Path) -> None:
     )
     assert (reply.history.read, reply.history.injected, reply.history.omitted) == (30, 28, 2)
     assert [(call.model, call.input_tokens, call.cost_usd) for call in reply.model] == [("m", None, None), ("m-1", 900, 0.5)]
-    assert [tool.name for tool in reply.memory] == ["mcp__insomnia__memory_read"]
+    assert [tool.name for tool in reply.memory] == ["memory_read"]
     assert [reset.cause for reset in reply.session.resets] == ["compaction_auto"]
     assert reply.session.key == "main"
 
