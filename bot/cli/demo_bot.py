@@ -144,6 +144,11 @@ class DemoBot:
             raise CommandError(f"insomnia {' '.join(argv)} ended with {done.returncode}: {done.stderr.decode(errors='replace').strip()}")
         return done.stdout.decode()
 
+    def staged(self) -> list[dict[str, Any]]:
+        """The candidates that wait to become memory."""
+        found = sorted((self._root / ".insomnia" / "memory" / "_staging").glob("*/*.json"))
+        return [json.loads(file.read_text(encoding="utf-8")) for file in found if file.name != "batch.json"]
+
     # -- traces --------------------------------------------------------------------------------------------------------
     def trace(self, trace_id: str) -> list[dict[str, Any]]:
         """The spans of one reply, once its root has arrived."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bot.cli import CommandError
@@ -15,6 +15,7 @@ from bot.cli.demo_bot import Answer, DemoBot
 
 RELEASE, GENERAL = "release", "general"
 QUESTION = "Why does 4.2 not go out on Thursday 29 October, and what is the new date?"
+DECISION = "We decided: release branches are cut on Mondays."
 FACT = "3 November"  # in a message of the old thread, and in no question
 OVER_ROTATE_AT, OVER_AUTOCOMPACT = 160_000, 90_000  # tokens that the model reports; the demo's limits are 150,000 and 67,000
 SPANS = ("process slack", "lane.wait", "thread.gate", "thread.refetch", "thread.inject", "invoke_agent main", "slack.reply")
@@ -33,6 +34,7 @@ class _Seen:
 
     thread: str = ""
     first: Answer | None = None
+    runs: list[dict[str, Any]] = field(default_factory=list)
 
 
 def steps(bot: DemoBot) -> Iterator[Step]:
@@ -158,6 +160,39 @@ def _status_line(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
     return ok, f"{line}; bot up, route main {session['state']} with {_many(session['known_threads'], 'known thread')}"
 
 
+def _extract_staged(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    before = {run["run_id"] for run in _runs(bot)}
+    bot.ask(RELEASE, seen.thread, DECISION)
+    bot.command("memory", "run", "extract", "--json")
+    seen.runs = [run for run in _runs(bot) if run["run_id"] not in before]
+    staged = [c for c in bot.staged() if c["claim"] in DECISION]
+    ok = len(staged) == 1 and staged[0]["kind"] == "decision" and staged[0]["trust"] == "user"
+    return ok, f"said: {DECISION} Staged: {json.dumps(staged[:1], ensure_ascii=False)}"
+
+
+def _audit_lines(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    statuses: dict[str, list[str]] = {}
+    for run in seen.runs:
+        statuses.setdefault(run["run_id"], []).append(run["status"])
+    done = [run for run in seen.runs if run["status"] == "completed"]
+    paired = all(each == ["started", "completed"] for each in statuses.values() if each != ["skipped"])
+    ok = paired and bool(done) and done[-1]["extract"]["staged"] > 0 and len(done[-1]["trace_id"]) == 32
+    return ok, f"{_many(len(seen.runs), 'line')} about {_many(len(statuses), 'run')}; the last: {json.dumps(done[-1:], ensure_ascii=False)}"
+
+
+def _actionbar_follows(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    memory = json.loads(bot.command("status", "--json"))["memory"]
+    line, done = bot.command("status", "--line").strip(), [run for run in seen.runs if run["status"] == "completed"]
+    ok = bool(done) and memory["run_id"] == done[-1]["run_id"] and f"MEMORY extract done: staged {done[-1]['extract']['staged']}" in line
+    return ok, line
+
+
+def _runs(bot: DemoBot) -> list[dict[str, Any]]:
+    """The lines about runs of the memory workers, oldest first."""
+    lines = [json.loads(line) for line in bot.command("logs", "memory", "--json").splitlines()]
+    return [line for line in lines if line["event"] == "worker_lifecycle"]
+
+
 ACTS: tuple[Callable[[DemoBot, _Seen], tuple[bool, str]], ...] = (
     _old_thread_refetched,
     _answer_from_old_thread,
@@ -172,6 +207,9 @@ ACTS: tuple[Callable[[DemoBot, _Seen], tuple[bool, str]], ...] = (
     _why_explains_reply,
     _bot_log_line,
     _status_line,
+    _extract_staged,
+    _audit_lines,
+    _actionbar_follows,
 )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.integration.story import Place, Story, story
+from tests.memory.secret_shapes import SECRETS
 
 pytestmark = [pytest.mark.cli, pytest.mark.slack]
 
@@ -195,3 +196,28 @@ async def test_the_memory_is_asked_from_a_session_through_its_tools(tmp_path: Pa
         spans = [span for span in told.collector.spans if span["trace_id"] == answer.trace_id and "execute_tool" in span["name"]]
         assert (used["op"], used["status"], used["caller"], used["trace_id"]) == ("query", "not_found", "main", answer.trace_id)
         assert [span["name"] for span in spans] == ["execute_tool memory_query"]
+
+
+async def test_secrets_of_every_shape_that_people_paste_are_nowhere_in_memory_logs_and_telemetry(tmp_path: Path) -> None:
+    async with story(tmp_path) as told:
+        await told.start()
+        thread = told.old_thread("An old plan.", *(f"We decided to use {secret} from now on." for secret in SECRETS.values()))
+        for name, secret in SECRETS.items():
+            await told.ask(thread, f"We decided: the {name} is {secret} and we keep it.")
+        code, out = await command(told, "--json")
+        await told.stop()
+
+        folder = told.workspace / ".insomnia"
+        files = [file for place in ("memory", "logs", "telemetry") for file in sorted((folder / place).rglob("*")) if file.is_file()]
+        sent = json.dumps([told.collector.spans, told.collector.logs, told.collector.metrics()], ensure_ascii=False)
+        written = {str(file): file.read_bytes().decode(errors="replace") for file in files}
+        written |= {"OTLP": sent, "stderr": told.errors, "command": out}
+        cores = {name: _core(secret) for name, secret in SECRETS.items()}
+        assert code == 0 and staged(told)
+        assert [(where, name) for where, text in written.items() for name, core in cores.items() if core in text] == []
+
+
+def _core(secret: str) -> str:
+    """A piece of its middle, which is nothing but secret."""
+    longest = max(secret.split(), key=len)
+    return longest[len(longest) // 3 : len(longest) // 3 + 12]

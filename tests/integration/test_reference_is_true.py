@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from telemetry.names import Attr, SpanName
+from telemetry.names import Attr, Event, SpanName, Stream
 from telemetry.reference_tables import ANYWHERE, EVENTS, RESOURCE, SPANS
 from tests.integration.story import story
 
@@ -54,6 +54,8 @@ async def test_every_attribute_of_every_span_stands_in_the_reference_and_the_oth
     missing = {(name, attr) for name in SPANS if name not in NOT_HERE for attr in SPANS[name] if attr.value not in carried[name]}
     assert {attr for _, attr in missing} <= SELDOM, missing
     for record in logs:
+        if Event(record["event_name"]).stream is Stream.MEMORY:
+            continue  # nested fields; tests/telemetry compares them
         assert record["attributes"].keys() <= {
             attr.value for event, attrs in EVENTS.items() if event == record["event_name"] for attr in attrs
         }
