@@ -82,7 +82,7 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
         emit=emit,
         known_channel=web.known_channel,
     )
-    memory = MemoryWorkers(extractor, folder=workspace.sessions, clock=clock, emit=emit)
+    memory = MemoryWorkers(extractor, folder=workspace.sessions, clock=clock, emit=emit, unasked=settings.memory.extract)
     parts = SessionParts(
         starter=CliStarter(cli, folder=workspace.state, base_url=addresses.model_url, clock=clock),
         threads=threads,
@@ -159,8 +159,8 @@ def _routes(settings: Settings) -> dict[str, RouteSettings]:
 
 
 def model_of(settings: Settings) -> str:
-    """Which model the memory workers ask: that of the first route."""
-    return next(iter(settings.routes.values())).model
+    """Which model the memory workers ask."""
+    return settings.memory.model or next(iter(settings.routes.values())).model
 
 
 def credential_of(settings: Settings) -> Callable[[], tuple[str, tuple[str, str] | None]]:

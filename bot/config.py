@@ -19,7 +19,18 @@ from pydantic import BaseModel, ValidationError
 
 from bot.config_checks import check_environment, check_file, check_real_slack
 from bot.config_errors import ConfigError, sentences
-from bot.config_schema import DEFAULT_ROUTE, EVERY_PUBLIC_CHANNEL, TEMPLATES, Account, ClaudeTable, File, Route, SlackTable, TelemetryTable
+from bot.config_schema import (
+    DEFAULT_ROUTE,
+    EVERY_PUBLIC_CHANNEL,
+    TEMPLATES,
+    Account,
+    ClaudeTable,
+    File,
+    MemoryTable,
+    Route,
+    SlackTable,
+    TelemetryTable,
+)
 
 __all__ = ["FILE_NAME", "Account", "ConfigError", "Route", "Secrets", "Settings", "load_settings"]
 
@@ -61,6 +72,7 @@ class Settings:
     accounts: Mapping[str, Account]
     routes: Mapping[str, Route]
     telemetry: TelemetryTable
+    memory: MemoryTable
     slack_api_url: str
     base_url: str
     otlp: bool
@@ -123,6 +135,7 @@ class Settings:
             accounts=MappingProxyType(file.accounts),
             routes=MappingProxyType(routes),
             telemetry=file.telemetry,
+            memory=file.memory,
             slack_api_url=_with_slash(env.get("SLACK_API_URL", "")),
             base_url=file.claude.base_url or env.get("ANTHROPIC_BASE_URL", ""),
             otlp=any(name in env for name in OTLP_VARIABLES),
@@ -190,6 +203,7 @@ def _origins(file: File, routes: Mapping[str, Route], tables: Mapping[str, Any],
     in_force |= {f"accounts.{name}": account for name, account in file.accounts.items()}
     in_force |= {f"routes.{name}": route for name, route in routes.items()}
     in_force["telemetry"] = file.telemetry
+    in_force["memory"] = file.memory
     for table, model in in_force.items():
         for key in type(model).model_fields:
             path = f"{table}.{key}".lstrip(".")

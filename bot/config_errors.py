@@ -51,8 +51,7 @@ def _sentence(detail: ErrorDetails, model: type[BaseModel], where: str) -> str:
     table, allowed = _lookup(model, path)
     if detail["type"] == "extra_forbidden":
         known = list(table.model_fields)
-        may_be = ", ".join(known) if known else "nothing: this table has no settings yet"
-        return f"{where}: {key} = {shown(key, detail['input'])} is unknown; {did_you_mean(path[-1], known)}allowed: {may_be}"
+        return f"{where}: {key} = {shown(key, detail['input'])} is unknown; {did_you_mean(path[-1], known)}allowed: {', '.join(known)}"
     return f"{where}: {_key_in_words(path)} is {shown(key, detail['input'])}; allowed: {allowed}"
 
 

@@ -129,7 +129,10 @@ class TelemetryTable(Table):
 
 
 class MemoryTable(Table):
-    """Nothing can be set here yet; the table itself may stand in the file."""
+    """`extract`: whether the bot reads by itself what was said; a person may always ask for it."""
+
+    extract: bool = Field(default=True, description="true or false")
+    model: Text = Field(default="", description='the name of a Claude model; "" means that of the first route')
 
 
 class File(Table):

@@ -58,7 +58,10 @@ class _Seen:
 
 
 class MemoryWorkers:
-    """An async context manager around `begin`. `folder`: where the session logs lie, a folder a session key."""
+    """An async context manager around `begin`. `folder`: where the session logs lie, a folder a session key.
+
+    Not `unasked`: nothing runs but what a person asks for.
+    """
 
     def __init__(
         self,
@@ -67,11 +70,13 @@ class MemoryWorkers:
         folder: Path,
         clock: Clock,
         emit: Emit,
+        unasked: bool = True,
         thresholds: Thresholds = USUAL,
         look_seconds: float = LOOK_SECONDS,
         drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
         self._extractor, self._folder, self._clock, self._emit = extractor, folder, clock, emit
+        self._unasked = unasked
         self._thresholds, self._look_seconds, self._drain_seconds = thresholds, look_seconds, drain_seconds
         self._seen: dict[str, _Seen] = {}
         self._due: dict[str, _Due] = {}  # by session id, in the order in which they came up
@@ -83,13 +88,13 @@ class MemoryWorkers:
     # -- what the bot tells; nothing here waits ------------------------------------------------------------------------
     def turn_ended(self, route: str, key: str, session_id: str) -> None:
         """After the answer stands in Slack; called in the context of the reply."""
-        if session_id:
+        if session_id and self._unasked:
             self._seen[session_id] = _Seen(self._session(route, key, session_id), self._emit.current(), self._clock.monotonic())
             self._wake.set()
 
     def session_ended(self, route: str, key: str, session_id: str, link: TraceRef | None) -> None:
         """Its context was emptied or shrunk, whatever the cause. `link`: its last reply."""
-        if session_id:
+        if session_id and self._unasked:
             self._want(self._session(route, key, session_id), MemoryTrigger.SESSION_END, link)
 
     def _session(self, route: str, key: str, session_id: str) -> Session:
@@ -156,6 +161,8 @@ class MemoryWorkers:
     async def _recover(self) -> None:
         async with self._one_at_a_time:
             await asyncio.to_thread(self._extractor.recover)
+        if not self._unasked:
+            return
         for session in await asyncio.to_thread(self._extractor.sessions):
             if (await asyncio.to_thread(self._extractor.backlog, session)).entries:
                 self._want(session, MemoryTrigger.STARTUP_RECOVERY, None)

@@ -76,13 +76,6 @@ def test_an_unknown_key_is_told_with_the_nearest_known_one(tmp_path: Path) -> No
     assert told.startswith("insomnia.toml: routes.main.rotateat = 5 is unknown; did you mean rotate_at? allowed: channels, model,")
 
 
-def test_a_table_without_settings_says_so(tmp_path: Path) -> None:
-    assert load(tmp_path, "[memory]").route_names
-    (told,) = errors(tmp_path, "[memory]\nmodel = 1")
-
-    assert "this table has no settings yet" in told
-
-
 def test_all_errors_are_told_at_once(tmp_path: Path) -> None:
     told = errors(tmp_path, 'langage = "en"\n[claude]\nmax_resident = 0\n[routes.main]\nprefer = "no"')
 

@@ -232,3 +232,17 @@ async def test_a_run_that_does_not_end_is_cut_at_the_drain_as_interrupted() -> N
             await ground.extract.next()
 
     assert ground.extract.cancelled == [(MemoryReason.INTERRUPTED,)]
+
+
+async def test_where_it_is_switched_off_nothing_runs_but_what_a_person_asks_for() -> None:
+    ground = Ground(unasked=False)
+    ground.extract.known = [ground.session("s1", FEW)]
+    async with ground.workers as workers:
+        workers.begin()
+        ground.workers.turn_ended("main", "main", "s1")
+        ground.workers.session_ended("main", "main", "s1", None)
+        await asyncio.sleep(0)
+
+        await ground.workers.extract_now()
+
+    assert (await ground.extract.next())[1] == T.MANUAL and ground.extract.drained.empty()
