@@ -48,7 +48,7 @@ lint: setup
 	@$(VENV)/bin/lint-imports
 
 check: lint
-	@$(PY) -m pytest -q -n 2 -m 'not (cli or slack or kill or root)'
+	@$(PY) -m pytest -q -n 2 -m 'not (cli or slack or kill or root or sweep)'
 
 test: lint
 	@$(PY) -m pytest

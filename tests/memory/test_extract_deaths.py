@@ -12,6 +12,8 @@ import pytest
 from memory import extraction, runs, staging
 from tests.memory.dying import History, Steps
 
+pytestmark = pytest.mark.sweep
+
 RANDOM_HISTORIES = 60
 
 

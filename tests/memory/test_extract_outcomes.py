@@ -20,6 +20,8 @@ from telemetry.status import LatestStatus
 from tests.memory.talk import FakeModel, Ground, calling, claim, ending, hangs, raising
 from tests.telemetry.conftest import Kept, Recorded, recording
 
+pytestmark = pytest.mark.sweep
+
 EXTRACT = MemoryWorker.EXTRACT
 R, S = MemoryReason, MemoryStatus
 USAGE = TokenUsage(input=900, output=80, cache_read=700, cache_creation=60)
