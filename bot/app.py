@@ -94,7 +94,7 @@ class App:
             self._drop(row, span, DropReason.NOT_ALLOWED, to.route.name)
         elif row.ts != row.thread.ts and asks_why(row.body, self._me):
             self._drop(row, span, DropReason.ASKED_WHY, to.route.name)
-            await self._whys.asked_in(row.thread, row.user, str(row.body.get("text") or ""))
+            await self._whys.asked_in(row.thread, row.user, str(row.body.get("text") or ""), ts=row.ts)
         else:
             self._join(_Waiting(row, channel, to, span, self._wait_span(span, to.key), self._clock.monotonic()))
 
@@ -131,7 +131,7 @@ class App:
         with self._emit.within(span):
             self._emit(MessageDropped(reason=reason, route=route, channel=row.thread.channel, message_ts=row.ts))
         self._inbox.end(row.id, Outcome.DROPPED, reason.value)
-        span.set({Attr.REPLY_OUTCOME: Outcome.CANCELLED.value, Attr.REPLY_REASON: reason.value})
+        span.set({Attr.REPLY_OUTCOME: Outcome.DROPPED.value, Attr.REPLY_REASON: reason.value})
         span.end()
 
     # -- lanes ---------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from bot.ports import (
     ToolStarted,
     Usage,
 )
+from telemetry.events import FailReason
 
 SYNTHETIC = "<synthetic>"  # the model name under which the CLI words API errors itself
 INTERRUPTED = "[Request interrupted by user"  # a text of the CLI's own, before it closes what it streamed
@@ -84,7 +85,7 @@ class Stream:
                 return [compacted(line, at), *self._held_up(at)]
             case "api_retry":
                 self._announced, self._retry_at = False, at + (_number(line.get("retry_delay_ms")) or 0.0) / 1000
-                return [ApiRetry(at, _whole(line.get("attempt")) or 0, str(line.get("error") or "unknown"))]
+                return [ApiRetry(at, _whole(line.get("attempt")) or 0, _word(line.get("error")))]
             case _:
                 return []
 
@@ -127,7 +128,7 @@ class Stream:
     def _assistant(self, line: Line, at: float) -> list[StreamEvent]:
         message, found = _object(line.get("message")), list[StreamEvent]()
         if line.get("error"):
-            self._error = str(line["error"])
+            self._error = _word(line["error"])
         id, model = str(message.get("id") or ""), str(message.get("model") or "")
         if model != SYNTHETIC and id != self._streamed:
             self._streamed = id  # not streamed: the CLI fell back to a plain request
@@ -166,7 +167,7 @@ class Stream:
             return "rate_limit"
         if status in (401, 403) or self._error == "authentication_failed":
             return "authentication_failed"
-        return self._error or reason or str(result.get("subtype") or "unknown")
+        return self._error or _word(reason or result.get("subtype"))
 
 
 def compacted(line: Line, at: float) -> Compacted:
@@ -196,6 +197,11 @@ def uuids_of(result: Line) -> list[str]:
     """Which of our messages a result answers; some local commands and errors name none."""
     many, one = result.get("user_message_uuids"), result.get("user_message_uuid")
     return [str(u) for u in many] if isinstance(many, list) else [str(one)] if one else []
+
+
+def _word(error: object) -> str:
+    """Where the CLI only says that it does not know, what people and the rest of the trace are told."""
+    return str(error) if error and error != "unknown" else FailReason.MODEL_ERROR.value
 
 
 def _merge(start: Usage, end: Usage) -> Usage:

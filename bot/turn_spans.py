@@ -71,6 +71,7 @@ class TurnSpans:
             Attr.GEN_AI_INPUT_TOKENS: u.occupancy,
             Attr.GEN_AI_OUTPUT_TOKENS: u.output,
             Attr.GEN_AI_CACHE_READ_TOKENS: u.cache_read,
+            Attr.GEN_AI_CACHE_CREATION_TOKENS: u.cache_write,
             Attr.GEN_AI_CACHE_WRITE_TOKENS: u.cache_write,
         }
         if call.first_token_at is not None:

@@ -102,6 +102,11 @@ class Workspace:
         return self.state / "logs"
 
     @property
+    def memory_logs(self) -> Path:
+        """There from the start, so that it can be followed before a memory worker has run."""
+        return self.state / "memory" / "_logs"
+
+    @property
     def telemetry(self) -> Path:
         return self.state / "telemetry"
 
@@ -124,7 +129,8 @@ class Workspace:
         if not self.root.is_dir():
             raise WorkspaceError(f"there is no directory {self.root}; make it first, or name another: --workspace DIR")
         try:
-            for path in (self.state, self.lock_file.parent, self.claude, self.sessions, self.logs, self.telemetry, self.local):
+            beside = (self.lock_file.parent, self.claude, self.sessions, self.logs, self.telemetry, self.local)
+            for path in (self.state, *beside, self.memory_logs.parent, self.memory_logs):
                 make_private_dir(path)
             ignore = self.state / ".gitignore"
             if not ignore.exists():

@@ -25,7 +25,7 @@ class Span(Protocol):
     def set(self, attributes: Mapping[Attr, AttrValue]) -> None: ...
 
     def fail(self, error_type: str) -> None:
-        """Status ERROR with `error.type`; `error_type` is a word of ours, never a model's or a person's."""
+        """Status ERROR with `error.type`, which is also its description; `error_type` is a word of ours, never a model's or a person's."""
 
     def end(self) -> None: ...
 

@@ -16,6 +16,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from telemetry.names import Stream
+from telemetry.retention import present_day
 
 CURRENT = "current.log"
 KEEP_DAYS = 90
@@ -105,8 +106,13 @@ def _linked_day(link: Path, stream: Stream) -> date | None:
 
 
 def sweep(folder: Path, stream: Stream, *, today: date, current: date, keep_days: int = KEEP_DAYS) -> Iterator[str]:
-    """Removes and yields the files of days longer ago than `keep_days`, but never the one being written. Raises OSError."""
-    for day, name in day_files(folder, stream):
-        if day < today - timedelta(days=keep_days) and day != current:
+    """Removes and yields the files of days longer ago than `keep_days`, but never the one being written. Raises OSError.
+
+    `today` is the clock's word, and not believed before the files bear it out (see `retention`).
+    """
+    there = day_files(folder, stream)
+    oldest = present_day((day for day, _ in there), today) - timedelta(days=keep_days)
+    for day, name in there:
+        if day < oldest and day != current:
             (folder / name).unlink(missing_ok=True)
             yield name

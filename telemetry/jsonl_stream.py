@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from telemetry.jsonl_days import day_of, file_name, point_current, sweep, timestamp
+from telemetry.jsonl_days import CURRENT, day_of, file_name, point_current, sweep, timestamp
 from telemetry.jsonl_file import AppendFile, Replaced
 from telemetry.jsonl_line import VERSION, LineFormatter
 from telemetry.names import Event, Stream
@@ -42,7 +42,7 @@ class LineStream:
     ) -> None:
         self.counts = Counts()
         self._stream = stream
-        self._folder = folder
+        self._folder, self._current = folder, folder / CURRENT
         self._keep_days = keep_days
         self._now = now
         self._complain = complain
@@ -115,7 +115,7 @@ class LineStream:
             self._close()
             self._file = AppendFile(self._folder, file_name(self._stream, day))
             self._day, self._linked = day, False
-        if not self._linked:
+        if not (self._linked and os.path.lexists(self._current)):
             self._keep_house(day)
         return self._file
 
@@ -124,7 +124,7 @@ class LineStream:
         today = day_of(self._now())
         try:
             self._linked = point_current(self._folder, self._stream, day, today=today)
-            if today > self._swept:
+            if today != self._swept:  # a clock that was set back has to be swept by as well
                 self._swept = today
                 list(sweep(self._folder, self._stream, today=today, current=day, keep_days=self._keep_days))
         except OSError as error:

@@ -70,6 +70,11 @@ class Attr(StrEnum):
     GEN_AI_INPUT_TOKENS = "gen_ai.usage.input_tokens", "tokens of the prompt, cached ones included", "{token}"
     GEN_AI_OUTPUT_TOKENS = "gen_ai.usage.output_tokens", "tokens of the answer", "{token}"
     GEN_AI_CACHE_READ_TOKENS = "gen_ai.usage.cache_read.input_tokens", "of the prompt: read from the cache", "{token}"
+    GEN_AI_CACHE_CREATION_TOKENS = (
+        "gen_ai.usage.cache_creation.input_tokens",
+        "the same as cache_write, as the conventions name it",
+        "{token}",
+    )
     GEN_AI_CACHE_WRITE_TOKENS = "gen_ai.usage.cache_write.input_tokens", "of the prompt: written to the cache", "{token}"
     GEN_AI_TOKEN_TYPE = "gen_ai.token.type", "input, output, cache_read, cache_write; the last two are part of input"
     GEN_AI_TOOL_NAME = "gen_ai.tool.name", "the tool"
@@ -96,7 +101,7 @@ class Attr(StrEnum):
     THREAD_TEAM = "insomnia.thread.team", "Slack workspace of the thread"
     THREAD_CHANNEL = "insomnia.thread.channel", "Slack channel of the thread"
     THREAD_TS = "insomnia.thread.ts", "ts of the thread's root"
-    REPLY_OUTCOME = "insomnia.reply.outcome", "answered, failed, cancelled; in the log also dropped"
+    REPLY_OUTCOME = "insomnia.reply.outcome", "answered, failed, cancelled, dropped"
     REPLY_REASON = "insomnia.reply.reason", "why it failed or was dropped"
     REPLY_ATTEMPT = "insomnia.reply.attempt", "2 and more: tried again after a crash"
     REPLY_SECONDS = "insomnia.reply.duration_s", "from accepted to ended", "s"

@@ -27,6 +27,8 @@ Signal = Literal["traces", "metrics", "logs"]
 SIGNALS: tuple[Signal, ...] = ("traces", "metrics", "logs")
 DEFAULT_ENDPOINTS = {"http/protobuf": "http://localhost:4318", "grpc": "http://localhost:4317"}
 DEFAULT_TIMEOUT_SECONDS = 10.0  # the specification's
+ENDPOINT, TIMEOUT = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TIMEOUT"
+LONGEST_NUMBER = 9  # digits; eleven days
 INTERNAL_METRICS = "OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED"
 
 
@@ -59,24 +61,33 @@ def targets(environ: Mapping[str, str], troubles: Troubles) -> dict[Signal, Targ
 
 
 def _target(signal: Signal, environ: Mapping[str, str], troubles: Troubles) -> Target | None:
-    base, own = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", ""), _own(signal, "ENDPOINT", environ)
+    base, own = environ.get(ENDPOINT, "").strip(), _own(signal, "ENDPOINT", environ)
     wanted = {name.strip().lower() for name in environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").split(",")} - {""}
     if unknown := wanted - {"otlp", "none"}:
         troubles.say("exporter", f"OTEL_{signal.upper()}_EXPORTER={','.join(sorted(unknown))} is not supported; use otlp or none")
     if "none" in wanted or not (base or own or "otlp" in wanted):
         return None
     protocol = _protocol(signal, environ, troubles)
+    if protocol != "grpc" and (said := own or base) and not said.lower().startswith(("http://", "https://")):
+        name = _name(signal, "ENDPOINT") if own else ENDPOINT
+        troubles.say(name, f"{name} has to begin with http:// or https://; nothing is sent there")
+        return None
     base = base or DEFAULT_ENDPOINTS[protocol]
     shared = base if protocol == "grpc" else f"{base.rstrip('/')}/v1/{signal}"
     return Target(signal=signal, protocol=protocol, endpoint=own or shared, timeout_seconds=_timeout(signal, environ, troubles))
 
 
+def _name(signal: Signal, name: str) -> str:
+    return f"OTEL_EXPORTER_OTLP_{signal.upper()}_{name}"
+
+
 def _own(signal: Signal, name: str, environ: Mapping[str, str]) -> str:
-    return environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_{name}", "")
+    """Empty where it is not set, or blank."""
+    return environ.get(_name(signal, name), "").strip()
 
 
 def _protocol(signal: Signal, environ: Mapping[str, str], troubles: Troubles) -> str:
-    protocol = (_own(signal, "PROTOCOL", environ) or environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "")).strip().lower() or "http/protobuf"
+    protocol = (_own(signal, "PROTOCOL", environ) or environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "").strip()).lower() or "http/protobuf"
     if protocol not in DEFAULT_ENDPOINTS:
         troubles.say("protocol", f"OTLP protocol {protocol} is not supported; using http/protobuf (the other choice is grpc)")
         return "http/protobuf"
@@ -84,11 +95,12 @@ def _protocol(signal: Signal, environ: Mapping[str, str], troubles: Troubles) ->
 
 
 def _timeout(signal: Signal, environ: Mapping[str, str], troubles: Troubles) -> float:
-    value = _own(signal, "TIMEOUT", environ) or environ.get("OTEL_EXPORTER_OTLP_TIMEOUT", "")
+    own = _own(signal, "TIMEOUT", environ)
+    value, name = (own, _name(signal, "TIMEOUT")) if own else (environ.get(TIMEOUT, "").strip(), TIMEOUT)
     if not value:
         return DEFAULT_TIMEOUT_SECONDS
-    if not value.strip().isdecimal() or int(value) == 0:
-        troubles.say("timeout", f"OTEL_EXPORTER_OTLP_TIMEOUT={value} is not a number of milliseconds; using 10000")
+    if not (value.isascii() and value.isdecimal() and int(value[:LONGEST_NUMBER]) > 0 and len(value) <= LONGEST_NUMBER):
+        troubles.say(name, f"{name}={value} is not a number of milliseconds above 0; using 10000")
         return DEFAULT_TIMEOUT_SECONDS
     return int(value) / 1000
 
@@ -99,12 +111,12 @@ def sdk_environment() -> Iterator[None]:
 
     Disabled is decided above (local sinks stay); time-outs are passed in seconds; internal metrics are on unless denied.
     """
-    timeouts = ("OTEL_EXPORTER_OTLP_TIMEOUT", *(f"OTEL_EXPORTER_OTLP_{signal.upper()}_TIMEOUT" for signal in SIGNALS))
+    timeouts = (TIMEOUT, *(_name(signal, "TIMEOUT") for signal in SIGNALS))
     hidden = ("OTEL_SDK_DISABLED", *timeouts)
     before = {name: os.environ.get(name) for name in (*hidden, INTERNAL_METRICS)}
     for name in hidden:
         os.environ.pop(name, None)
-    if not before[INTERNAL_METRICS]:
+    if not (before[INTERNAL_METRICS] or "").strip():
         os.environ[INTERNAL_METRICS] = "true"
     try:
         yield
@@ -151,7 +163,10 @@ def _http(target: Target) -> dict[str, Any]:
     from telemetry.otlp_session import CollectorSession  # only here: 40 ms of import that no machine without a collector pays
 
     # Where the operator names a provider of credentials, the session is that one's to make.
-    provided = any(name.startswith("OTEL_PYTHON_EXPORTER_OTLP_HTTP_") and name.endswith("CREDENTIAL_PROVIDER") for name in os.environ)
+    provided = any(
+        value.strip() and name.startswith("OTEL_PYTHON_EXPORTER_OTLP_HTTP_") and name.endswith("CREDENTIAL_PROVIDER")
+        for name, value in os.environ.items()
+    )
     session: dict[str, Any] = {} if provided else {"session": CollectorSession(direct=target.is_loopback)}
     return {"endpoint": target.endpoint, "timeout": target.timeout_seconds, **session}
 

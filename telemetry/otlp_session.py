@@ -1,7 +1,8 @@
 """The HTTP session to a collector: what went wrong is an error in plain words.
 
 The exporter by itself takes a redirect for success and loses the batch without a word, counts what was refused as
-exported, and tries a certificate that it does not trust again and again.
+exported, and tries a certificate that it does not trust again and again. Of an address only host, port and path are
+told: what else stands in it may be a secret, the operator's or the collector's.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import requests
+
+from telemetry.secrets_out import bare
 
 TRY_AGAIN = (429, 502, 503, 504)  # the specification's; the exporter waits and does
 HINTS = {
@@ -39,20 +42,21 @@ class CollectorSession(requests.Session):
         self.trust_env = not direct
 
     def request(self, method: str, url: str, **how: Any) -> requests.Response:  # type: ignore[override]
+        shown = _shown(url)
         try:
             response = super().request(method, url, **how)
         except requests.exceptions.SSLError as error:
             raise NotTrusted(
-                f"TLS with {url} failed ({_root_cause(error)}); a certificate of your own is named by OTEL_EXPORTER_OTLP_CERTIFICATE"
+                f"TLS with {shown} failed ({_root_cause(error)}); a certificate of your own is named by OTEL_EXPORTER_OTLP_CERTIFICATE"
             ) from error
         except requests.exceptions.ConnectionError as error:
-            raise requests.exceptions.ConnectionError(f"{url} cannot be reached ({_root_cause(error)})") from error
+            raise requests.exceptions.ConnectionError(f"{shown} cannot be reached ({_root_cause(error)})") from error
         if response.is_redirect or 300 <= response.status_code < 400:
-            where = response.headers.get("Location", "elsewhere")
-            raise Redirected(f"{url} redirects to {where}, which is not followed; set the endpoint to the final address")
+            where = _shown(response.headers["Location"]) if "Location" in response.headers else "elsewhere"
+            raise Redirected(f"{shown} redirects to {where}, which is not followed; set the endpoint to the final address")
         if response.status_code >= 400 and response.status_code not in TRY_AGAIN:
             hint = f"; {HINTS[response.status_code]}" if response.status_code in HINTS else ""
-            raise Refused(f"{url} answers {response.status_code} {response.reason}{hint}")
+            raise Refused(f"{shown} answers {response.status_code} {response.reason}{hint}")
         return response
 
 
@@ -62,3 +66,8 @@ def _root_cause(error: BaseException) -> str:
     while (below := inner.__cause__ or inner.__context__) is not None:
         inner = below
     return getattr(inner, "strerror", None) or str(inner)
+
+
+def _shown(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}://{bare(rest)}" if separator else bare(url)

@@ -85,6 +85,7 @@ SPANS: Mapping[SpanName, tuple[Attr, ...]] = {
         Attr.GEN_AI_RESPONSE_ID,
         Attr.GEN_AI_FINISH_REASONS,
         *_USAGE,
+        Attr.GEN_AI_CACHE_CREATION_TOKENS,
         Attr.GEN_AI_CACHE_WRITE_TOKENS,
         Attr.MODEL_FIRST_TOKEN,
     ),

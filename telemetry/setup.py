@@ -20,10 +20,9 @@ from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
-from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.sampling import AlwaysRecordSampler
 
 from telemetry import otlp
 from telemetry.emit import Emit
@@ -35,11 +34,14 @@ from telemetry.metrics import Metrics
 from telemetry.names import Attr
 from telemetry.otel import OtelEmit
 from telemetry.otlp import Signal, Target
+from telemetry.otlp_limits import NO_SPAN_LIMITS, LimitedSpanExporter
 from telemetry.otlp_lost import CountingLogExporter, CountingSpanExporter
+from telemetry.sampling import RecordAll
 from telemetry.trace_store import TraceStore
 from telemetry.troubles import Troubles, hear_sdk_log
 
 SCOPE = "insomnia"
+NOT_NAMED = "unknown_service"  # what the SDK calls a service whose operator gave it no name
 
 # Far above what closed labels allow, far below what hurts: a series too many shows as `otel.metric.overflow`.
 CARDINALITY_LIMITS: dict[type, int] = {
@@ -113,8 +115,8 @@ class _Providers:
     ) -> _Providers:
         resource = _resource(settings)
         meters = _meters(settings, targets.get("metrics"), troubles=troubles, resource=resource)
-        tracers = TracerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters)
-        tracers.sampler = AlwaysRecordSampler(tracers.sampler)
+        tracers = TracerProvider(resource=resource, shutdown_on_exit=False, span_limits=NO_SPAN_LIMITS, meter_provider=meters)
+        tracers.sampler = RecordAll(tracers.sampler)
         loggers = LoggerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters, log_record_limits=NO_LIMITS)
         # Local sinks first: at the exit they are closed in this order, and a collector may hang.
         for processor in settings.span_processors:
@@ -124,7 +126,7 @@ class _Providers:
         # A wrong OTEL_* value costs that signal its export, never the bot its start.
         if target := targets.get("traces"):
             with troubles.caught("OTLP traces"):
-                spans = CountingSpanExporter(otlp.span_exporter(target, meters), lambda n: lost("traces", n))
+                spans = CountingSpanExporter(LimitedSpanExporter(otlp.span_exporter(target, meters)), lambda n: lost("traces", n))
                 tracers.add_span_processor(BatchSpanProcessor(spans, meter_provider=meters))
         if target := targets.get("logs"):
             with troubles.caught("OTLP logs"):
@@ -151,9 +153,11 @@ def _resource(settings: TelemetrySettings) -> Resource:
         Attr.SERVICE_VERSION.value: settings.version,
         Attr.SLACK_MODE.value: settings.slack_mode,
     }
-    said = {key: value for key, value in ours.items() if value}
-    # Resource.create lets its argument win over the environment; here the operator wins.
-    return Resource.create({**said, **OTELResourceDetector().detect().attributes})
+    # `create` reads the environment, and would let its argument win over it; here the operator wins.
+    theirs = Resource.create()
+    unnamed = str(theirs.attributes[Attr.SERVICE_NAME.value]).startswith(NOT_NAMED)
+    taken = theirs.attributes.keys() - ({Attr.SERVICE_NAME.value} if unnamed else set())
+    return theirs.merge(Resource({key: value for key, value in ours.items() if value and key not in taken}))
 
 
 def _meters(settings: TelemetrySettings, target: Target | None, *, troubles: Troubles, resource: Resource) -> MeterProvider:

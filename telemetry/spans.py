@@ -61,7 +61,7 @@ class OtelSpan:
         with self._troubles.caught("span"):
             if not self._ended:
                 self.otel.set_attribute(Attr.ERROR_TYPE.value, error_type)
-                self.otel.set_status(Status(StatusCode.ERROR))
+                self.otel.set_status(Status(StatusCode.ERROR, error_type))  # viewers show the description
 
     def end(self) -> None:
         with self._troubles.caught("span"):

@@ -131,6 +131,7 @@ def write_private_atomic(path: Path, text: str) -> None:
     new = path.with_name(f"{path.name}.new")
     with contextlib.suppress(FileNotFoundError):
         new.unlink()
+    path.parent.mkdir(mode=0o700, exist_ok=True)  # deleted under a running bot
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with open(descriptor, "w", encoding="utf-8", errors="replace") as file:

@@ -1,14 +1,17 @@
 """`traces.db`: the file of the local trace store, its tables, and how it is opened, to write or only to read.
 
 What must stay true: one process writes it (the one that holds the workspace's lock), any number read meanwhile, and none
-waits for another (WAL). It is its owner's alone. What cannot be used is put aside under another name, never deleted. Of
-all that is in it the spans are the truth; the other columns and tables are only there to find them by.
+waits for another (WAL). It is its owner's alone, and no link in its place is followed. What cannot be used is put aside
+under another name, never deleted. Of all that is in it the spans are the truth; the other columns and tables are only
+there to find them by.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
+import stat
 import time
 from pathlib import Path
 
@@ -94,11 +97,11 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 def put_aside(path: Path, mark: str) -> Path:
     """The file goes on living beside itself, with its -wal and -shm. Raises OSError."""
     moved = path.with_name(f"{path.name}.{mark}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
-    while moved.exists():
+    while os.path.lexists(moved):
         moved = moved.with_name(f"{moved.name}x")
     for end in BESIDE:
         there = path.with_name(path.name + end)
-        if there.exists():
+        if os.path.lexists(there):
             there.replace(moved.with_name(moved.name + end))
     return moved
 
@@ -109,12 +112,28 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 
 def _make_private(path: Path) -> None:
-    """Before SQLite opens it: the files beside it take over its mode."""
+    """Before SQLite opens it: the files beside it take over its mode. Its folder may have been deleted under a running bot."""
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        if path.stat().st_mode & 0o077:
-            path.chmod(0o600)
+        descriptor = _open(path)
+    except FileNotFoundError:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        descriptor = _open(path)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise TraceFileUnusable("something else has taken its name: a link, a folder or a pipe", "aside") from error
+        raise
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise TraceFileUnusable("something else has taken its name: no ordinary file", "aside")
+        if status.st_mode & 0o077:
+            os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:

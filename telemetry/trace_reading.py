@@ -1,7 +1,7 @@
 """The reader's side of `traces.db`: finds traces by all that people have in hand, and gives them as plain values.
 
 What must stay true: no OpenTelemetry is imported, so that a command starts at once; the file is opened to read only, while
-the bot writes or not; nothing here waits for the bot.
+the bot writes or not; nothing here waits for the bot; a row or span that makes no sense hides no other.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from telemetry.events import TraceRef
+from telemetry.stored_values import MOST_WHOLE, attributes, moment_ns, text, whole
 from telemetry.trace_file import TraceFileUnusable, is_damage, open_to_read
 from telemetry.trace_rows import REPLY, RUN
 
 CANDIDATES = 20  # of an ambiguous prefix; more help nobody
 UNSET, OK, ERROR = range(3)
 _DIGITS = 32
+_SPAN_FIELDS = 7  # and the links, where there are any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +100,15 @@ class StoredReset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What `insomnia traces` may ask for; "" and None: any. `since`: seconds since the epoch."""
+    """What `insomnia traces` may ask for; "" and None: any. `since`: seconds since the epoch.
+
+    `or_unended`: beside those with the outcome also those that have none yet.
+    """
 
     kinds: Sequence[str] = (REPLY, RUN)
     route: str = ""
     outcome: str = ""
+    or_unended: bool = False
     decision: str = ""
     since: float | None = None
     limit: int = 20
@@ -110,11 +116,13 @@ class Wanted:
 
 _SUMMARY = "SELECT id, trace_id, kind, name, started, ended, outcome, reason, decision, gate_reason, route, team, channel, ts, thread_ts,"
 _SUMMARY += " attempt, previous FROM traces"
+_OR_UNENDED = " OR (outcome='' AND ended IS NULL)"
+_DATED = "typeof(started)='integer'"  # SQLite would sort anything else before the newest
 _NEWEST_FIRST = " ORDER BY started DESC, id DESC LIMIT ?"
 
 
 class TraceReader:
-    """Raises TraceFileUnusable where the file turns out to be damaged, sqlite3.Error where it cannot be read (see `reading`)."""
+    """Raises sqlite3.Error where the file turns out to be damaged, or cannot be read (see `reading`)."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
@@ -123,12 +131,11 @@ class TraceReader:
     # -- one trace -----------------------------------------------------------------------------------------------------
     def trace(self, trace_id: str) -> StoredTrace | None:
         row = self._db.execute(f"{_SUMMARY} WHERE trace_id=?", (_key(trace_id),)).fetchone()
-        if row is None:
+        if row is None or (about := _summary(row)) is None:
             return None
-        with _whole():
-            bodies = self._db.execute("SELECT body FROM spans WHERE trace=? ORDER BY id", (row["id"],))
-            spans = [_span(fields) for (body,) in bodies for fields in json.loads(body)]
-            return StoredTrace(_summary(row), tuple(sorted(spans, key=lambda span: (span.start, span.end))))
+        bodies = self._db.execute("SELECT body FROM spans WHERE trace=? ORDER BY id", (row["id"],))
+        spans = [span for (body,) in bodies for fields in _listed(body) if (span := _span(fields)) is not None]
+        return StoredTrace(about, tuple(sorted(spans, key=lambda span: (span.start, span.end))))
 
     # -- found by ------------------------------------------------------------------------------------------------------
     def by_prefix(self, prefix: str) -> list[Summary]:
@@ -158,7 +165,7 @@ class TraceReader:
         where, values = f"WHERE kind IN ({marks})", list[object](wanted.kinds)
         for column in ("route", "outcome", "decision"):
             if value := getattr(wanted, column):
-                where += f" AND {column}=?"
+                where += f" AND ({column}=?{_OR_UNENDED if column == 'outcome' and wanted.or_unended else ''})"
                 values.append(value)
         if wanted.since is not None:
             where += " AND started >= ?"
@@ -168,36 +175,27 @@ class TraceReader:
     # -- around a trace ------------------------------------------------------------------------------------------------
     def resets(self, key: str, *, since: float, until: float | None = None, limit: int = 100) -> list[StoredReset]:
         """Of one session, in the order in which they happened; the newest `limit` of them."""
-        end = _ns(until) if until is not None else 2**63 - 1
+        end = _ns(until) if until is not None else MOST_WHOLE - 1
         rows = self._db.execute(
             "SELECT resets.*, traces.trace_id FROM resets JOIN traces ON traces.id = resets.trace"
             " WHERE key=? AND at > ? AND at <= ? ORDER BY at DESC LIMIT ?",
             (key, _ns(since), end, limit),
         ).fetchall()
-        return [_reset(row) for row in reversed(rows)]
+        return [reset for row in reversed(rows) if (reset := _reset(row)) is not None]
 
     def account(self, session_id: str) -> str:
         """Under which account the session's process was started last; "" where that is not known."""
         row = self._db.execute("SELECT account FROM starts WHERE session_id=? ORDER BY at DESC LIMIT 1", (session_id,)).fetchone()
-        return str(row[0]) if row else ""
+        return text(row[0]) if row else ""
 
     def oldest(self) -> float | None:
         """Since when there are traces."""
-        at = self._db.execute("SELECT min(started) FROM traces").fetchone()[0]
+        at = moment_ns(self._db.execute(f"SELECT min(started) FROM traces WHERE {_DATED}").fetchone()[0])
         return None if at is None else at / 1e9
 
     def _some(self, where: str, values: Sequence[object], *, limit: int) -> list[Summary]:
-        with _whole():
-            return [_summary(row) for row in self._db.execute(f"{_SUMMARY} {where}{_NEWEST_FIRST}", (*values, limit))]
-
-
-@contextmanager
-def _whole() -> Iterator[None]:
-    """SQLite finds damage in its own pages, not in what they hold."""
-    try:
-        yield
-    except (ValueError, TypeError, AttributeError) as error:
-        raise TraceFileUnusable("it is damaged (a row of it makes no sense)", "damaged") from error
+        rows = self._db.execute(f"{_SUMMARY} {where} AND {_DATED}{_NEWEST_FIRST}", (*values, min(limit, MOST_WHOLE - 1)))
+        return [summary for row in rows if (summary := _summary(row)) is not None]
 
 
 @contextmanager
@@ -215,39 +213,79 @@ def reading(path: Path) -> Iterator[TraceReader]:
         raise TraceFileUnusable(f"it cannot be read ({error})", "") from error
 
 
-def _summary(row: sqlite3.Row) -> Summary:
-    fields: dict[str, Any] = {name: row[name] for name in row.keys() if name not in ("id", "trace_id", "previous", "started", "ended")}  # noqa: SIM118
+def _summary(row: sqlite3.Row) -> Summary | None:
+    trace_id, started, ended = row["trace_id"], moment_ns(row["started"]), moment_ns(row["ended"])
+    if not isinstance(trace_id, bytes) or started is None:
+        return None
+    words = ("kind", "name", "outcome", "reason", "decision", "gate_reason", "route", "team", "channel", "ts", "thread_ts")
     return Summary(
-        trace_id=row["trace_id"].hex(),
-        previous=row["previous"].hex() if row["previous"] else "",
-        started=row["started"] / 1e9,
-        ended=None if row["ended"] is None else row["ended"] / 1e9,
-        **fields,
+        trace_id=trace_id.hex(),
+        previous=row["previous"].hex() if isinstance(row["previous"], bytes) else "",
+        started=started / 1e9,
+        ended=None if ended is None else ended / 1e9,
+        attempt=whole(row["attempt"]) or 1,
+        **{word: text(row[word]) for word in words},
     )
 
 
-def _span(fields: Sequence[Any]) -> StoredSpan:
-    span_id, parent_id, name, start, duration, status, attributes, *links = fields
+def _listed(body: object) -> list[Any]:
+    """SQLite finds damage in its own pages, not in what they hold."""
+    try:
+        read = json.loads(body) if isinstance(body, str | bytes) else []
+    except (ValueError, RecursionError):
+        return []
+    return read if isinstance(read, list) else []
+
+
+def _span(fields: Any) -> StoredSpan | None:
+    if not isinstance(fields, list) or len(fields) < _SPAN_FIELDS:
+        return None
+    start, duration = moment_ns(fields[3]), whole(fields[4])
+    if start is None or duration is None:
+        return None
     return StoredSpan(
-        span_id=str(span_id),
-        parent_id=str(parent_id),
-        name=str(name),
-        start=int(start),
-        end=int(start) + int(duration),
-        status=int(status),
-        attributes=dict(attributes),
-        links=tuple(TraceRef(*link) for link in links[0]) if links else (),
+        span_id=text(fields[0]),
+        parent_id=text(fields[1]),
+        name=text(fields[2]),
+        start=start,
+        end=start + duration,
+        status=whole(fields[5]) or UNSET,
+        attributes=attributes(fields[6]),
+        links=tuple(_links(fields[7])) if len(fields) > _SPAN_FIELDS else (),
     )
 
 
-def _reset(row: sqlite3.Row) -> StoredReset:
-    fields: dict[str, Any] = {name: row[name] for name in row.keys() if name not in ("trace", "trace_id", "at")}  # noqa: SIM118
-    return StoredReset(trace_id=row["trace_id"].hex(), at=row["at"] / 1e9, **fields)
+def _links(links: Any) -> Iterator[TraceRef]:
+    for link in links if isinstance(links, list) else ():
+        if isinstance(link, list) and len(link) == 2:
+            yield TraceRef(text(link[0]), text(link[1]))
+
+
+def _reset(row: sqlite3.Row) -> StoredReset | None:
+    if (at := moment_ns(row["at"])) is None:
+        return None
+    return StoredReset(
+        trace_id=row["trace_id"].hex() if isinstance(row["trace_id"], bytes) else "",
+        at=at / 1e9,
+        key=text(row["key"]),
+        route=text(row["route"]),
+        session_id=text(row["session_id"]),
+        cause=text(row["cause"]),
+        how=text(row["how"]),
+        epoch=whole(row["epoch"]),
+        forgotten=whole(row["forgotten"]),
+        pre_tokens=whole(row["pre_tokens"]),
+        post_tokens=whole(row["post_tokens"]),
+    )
 
 
 def _key(trace_id: str) -> bytes:
-    return bytes.fromhex(trace_id)
+    """Of what is no trace id, one that no trace has."""
+    try:
+        return bytes.fromhex(trace_id)
+    except ValueError:
+        return b""
 
 
 def _ns(seconds: float) -> int:
-    return int(seconds * 1e9)
+    return int(min(max(seconds * 1e9, -MOST_WHOLE), MOST_WHOLE - 1024))

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from telemetry.events import DropReason, Outcome
+from telemetry.events import Outcome
 from telemetry.names import Attr, SpanName
+from telemetry.stored_values import whole
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 REPLY, RUN, SESSION, RESET, OTHER = "reply", "run", "session", "reset", "other"
 KINDS = {SpanName.PROCESS.value: REPLY, SpanName.SESSION.value: SESSION, SpanName.SESSION_RESET.value: RESET}
 INTERRUPTED = "interrupted"  # its process died before it ended
-_DROPS = frozenset(reason.value for reason in DropReason)
 
 # Column of a trace → the root's attribute.
 _ROOT = {
@@ -33,6 +33,7 @@ _ROOT = {
     "gate_reason": Attr.GATE_REASON.value,
     "attempt": Attr.REPLY_ATTEMPT.value,
 }
+_NUMBERS = frozenset({"attempt"})
 _GATE = {"decision": Attr.GATE_DECISION.value, "gate_reason": Attr.GATE_REASON.value}
 
 # ASCII, so that not even a lone surrogate can make a row unwritable; a value of no known kind is kept as its text.
@@ -117,11 +118,11 @@ def _reset(attributes: Attributes) -> Iterable[Any]:
     """key, route, session id, cause, how, epoch, forgotten, tokens before and after."""
     words = (Attr.SESSION_KEY, Attr.ROUTE, Attr.GEN_AI_CONVERSATION_ID, Attr.RESET_CAUSE, Attr.RESET_HOW)
     numbers = (Attr.SESSION_EPOCH, Attr.RESET_FORGOTTEN, Attr.RESET_PRE_TOKENS, Attr.RESET_POST_TOKENS)
-    return (*(_text(attributes.get(a.value, "")) for a in words), *(attributes.get(a.value) for a in numbers))
+    return (*(_text(attributes.get(a.value, "")) for a in words), *(whole(attributes.get(a.value)) for a in numbers))
 
 
 def _root(span: ReadableSpan, attributes: Attributes) -> dict[str, Any]:
-    columns = _present(_ROOT, attributes) | {"kind": _kind(span.name), "name": span.name, "started": span.start_time or 0}
+    columns = _present(_ROOT, attributes) | {"kind": _kind(span.name), "name": _text(span.name), "started": span.start_time or 0}
     if columns["kind"] == REPLY and span.links:
         columns["previous"] = span.links[0].context.trace_id.to_bytes(16, "big")
     return columns
@@ -137,14 +138,12 @@ def _end(name: str, attributes: Attributes) -> dict[str, str]:
         return {}
     outcome = attributes.get(Attr.REPLY_OUTCOME.value) or attributes.get(Attr.MEMORY_STATUS.value) or Outcome.CANCELLED.value
     reason = attributes.get(Attr.REPLY_REASON.value) or attributes.get(Attr.MEMORY_REASON.value) or ""
-    if outcome == Outcome.CANCELLED.value and reason in _DROPS:
-        outcome = Outcome.DROPPED.value
     return {"outcome": _text(outcome), "reason": _text(reason)}
 
 
 def _present(columns: Mapping[str, str], attributes: Attributes) -> dict[str, Any]:
     found = {column: value for column, key in columns.items() if (value := attributes.get(key)) not in (None, "")}
-    return {column: value if isinstance(value, int) else _text(value) for column, value in found.items()}
+    return {column: kept for column, value in found.items() if (kept := whole(value) if column in _NUMBERS else _text(value)) is not None}
 
 
 def _text(value: object) -> str:

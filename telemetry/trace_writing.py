@@ -2,6 +2,7 @@
 
 What must stay true: a batch is one transaction, written or not, and what was not is the caller's to count. A file that is
 damaged is put aside and a new one begun, with the same batch. A disk that is full or refuses is tried again with the next.
+No clock that is wrong for a day or two makes it forget (`retention`).
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from telemetry.jsonl_days import DAY_NS, day_of
+from telemetry.retention import LOOKED_AT, present_day
 from telemetry.trace_file import TraceFileUnusable, is_damage, open_to_write, put_aside
 from telemetry.trace_rows import INTERRUPTED, Begun, Gathered, gather
 from telemetry.troubles import Troubles
@@ -166,31 +170,46 @@ class TraceWriter:
 
     def _prune_step(self) -> bool:
         """False: the bounds are kept."""
-        if (db := self._db) is None or (last := self._too_old(db) or self._too_many(db)) is None:
+        if (db := self._db) is None or not (rows := self._too_old(db) or self._too_many(db)):
             return False
+        marks = ",".join("?" * len(rows))
         with _transaction(db):
             for table in _TABLES:
-                db.execute(f"DELETE FROM {table} WHERE trace <= ?", (last,))
-            db.execute("DELETE FROM traces WHERE id <= ?", (last,))
+                db.execute(f"DELETE FROM {table} WHERE trace IN ({marks})", rows)
+            db.execute(f"DELETE FROM traces WHERE id IN ({marks})", rows)
         self._rows.clear()
         db.executescript("PRAGMA incremental_vacuum")  # `execute` would stop after the first page
         return True
 
-    def _too_old(self, db: sqlite3.Connection) -> int | None:
-        """Row number of the last trace of this step; rows stand in the order in which their traces began."""
-        limit, last = self._now() - self._kept_ns, None
-        for row, started in db.execute("SELECT id, started FROM traces ORDER BY id LIMIT ?", (STEP_TRACES,)):
-            if started >= limit:
-                break
-            last = int(row)
-        return last
+    def _too_old(self, db: sqlite3.Connection) -> list[int]:
+        """Row numbers of this step, by when their traces began: one of a day to come stands in nobody's way."""
+        now = self._now()
+        if not _began_before(db, now - self._kept_ns):
+            return []
+        present = min(now, (present_day(_days(db, now), day_of(now)) - day_of(0)).days * DAY_NS + DAY_NS)
+        return _began_before(db, present - self._kept_ns)
 
-    def _too_many(self, db: sqlite3.Connection) -> int | None:
+    def _too_many(self, db: sqlite3.Connection) -> list[int]:
         pages, free, size = (int(db.execute(f"PRAGMA {what}").fetchone()[0]) for what in ("page_count", "freelist_count", "page_size"))
         if (pages - free) * size <= self._max_bytes:
-            return None
-        last: int | None = db.execute("SELECT max(id) FROM (SELECT id FROM traces ORDER BY id LIMIT ?)", (STEP_TRACES,)).fetchone()[0]
-        return last
+            return []
+        return [int(row) for (row,) in db.execute("SELECT id FROM traces ORDER BY id LIMIT ?", (STEP_TRACES,))]
+
+
+def _began_before(db: sqlite3.Connection, limit: int) -> list[int]:
+    rows = db.execute("SELECT id FROM traces WHERE started < ? ORDER BY started LIMIT ?", (limit, STEP_TRACES))
+    return [int(row) for (row,) in rows]
+
+
+def _days(db: sqlite3.Connection, now: int) -> Iterator[date]:
+    """The newest days on which traces began, none of them to come."""
+    below: int | None = now + 1
+    for _ in range(LOOKED_AT):
+        below = db.execute("SELECT max(started) FROM traces WHERE started < ?", (below,)).fetchone()[0]
+        if below is None:
+            return
+        yield day_of(below)
+        below = below // DAY_NS * DAY_NS
 
 
 @contextmanager
@@ -213,7 +232,7 @@ def _insert(db: sqlite3.Connection, columns: Mapping[str, Any]) -> int:
 
 def _identity(path: Path) -> tuple[int, int]:
     try:
-        there = path.stat()
+        there = path.lstat()
     except OSError:
         return (-1, -1)
     return there.st_dev, there.st_ino

@@ -1,16 +1,20 @@
 """Trouble inside telemetry itself: caught here, said once a kind on stderr, counted; it never reaches a reply.
 
 The SDK's own error logging comes here too: with a collector that is down it would write a line per attempt for ever.
+What must stay true: no secret is in a line, whoever worded it; no trouble is told by a traceback.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from telemetry.secrets_out import without_secrets
 
 MAX_LINE = 300  # a line of stderr, not a page: some exporters put whole exception chains into a message
 
@@ -38,7 +42,7 @@ class Troubles:
             self.counts[kind] += 1
             if self.counts[kind] > 1:
                 return
-        line = " ".join(text.split())[:MAX_LINE]
+        line = " ".join(without_secrets(text, os.environ).split())[:MAX_LINE]
         # stderr may be closed or gone with its terminal
         try:
             print(f"insomnia: telemetry: {line} (said once)", file=sys.stderr, flush=True)
@@ -57,7 +61,11 @@ class _SdkLog(logging.Handler):
 
 
 def hear_sdk_log(troubles: Troubles) -> None:
-    """Takes the SDK's log for the rest of the process: its threads may still complain after the providers were given up."""
-    log = logging.getLogger("opentelemetry")
-    log.propagate = False
-    log.handlers = [_SdkLog(troubles)]
+    """Takes the log of the SDK, and of the library that it sends with, for the rest of the process.
+
+    Their threads may still complain after the providers were given up.
+    """
+    for name in ("opentelemetry", "urllib3"):
+        log = logging.getLogger(name)
+        log.propagate = False
+        log.handlers = [_SdkLog(troubles)]

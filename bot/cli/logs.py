@@ -32,20 +32,26 @@ POLL_SECONDS = 0.2  # a tenth of what a reply takes; costs about 1 ms of work a 
 WIDEST_EVENT = max(map(len, Event))
 MOST_OF_UNREADABLE = 100  # characters; enough to recognise it
 
+DEBUG = "debug"
 COLOURS = {"warn": "\033[33m", "error": "\033[31m"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """`since` as lines say when. Lines that cannot be read belong to no event and no route."""
+    """`since` as lines say when. Lines that cannot be read belong to no event and no route, and are no debug lines."""
 
     since: str
     event: str | None
     route: str | None
     readable_only: bool
+    debug: bool
 
     def is_early(self, line: LogLine) -> bool:
         return line.at < self.since
+
+    def is_debug(self, line: LogLine) -> bool:
+        """One that is not wanted."""
+        return not self.debug and line.fields is not None and line.fields.get("level") == DEBUG
 
     def is_other(self, line: LogLine) -> bool:
         if line.fields is None:
@@ -59,6 +65,7 @@ def logs(args: argparse.Namespace) -> int:
         event=_event(args.event),
         route=args.route,
         readable_only=args.json,
+        debug=args.all or args.json or args.event is not None,
     )
     output = _Output(wanted, as_json=args.json)
     try:
@@ -108,7 +115,7 @@ def _merged(readers: list[LogReader]) -> Iterator[LogLine]:
 class _Output:
     def __init__(self, wanted: Wanted, *, as_json: bool) -> None:
         self._wanted, self._as_json = wanted, as_json
-        self._shown = self._unreadable = 0
+        self._shown = self._unreadable = self._hidden = 0
 
     def show(self, lines: Iterable[LogLine], *, last: int | None = None) -> None:
         wanted = self._chosen(lines)
@@ -121,14 +128,20 @@ class _Output:
         if self._unreadable:
             lines = "1 line" if self._unreadable == 1 else f"{self._unreadable} lines"
             complain(f"{lines} could not be read: broken off, or damaged; the others are whole", 0)
-        if not (self._shown or follow):
+        if self._hidden and not (self._shown or follow):
+            complain(f"nothing but debug lines since {_local(self._wanted.since)}; to see them: insomnia logs --all", 0)
+        elif not (self._shown or follow):
             complain(f"nothing to show since {_local(self._wanted.since)}; further back: insomnia logs --since 7d", 0)
 
     def _chosen(self, lines: Iterable[LogLine]) -> Iterator[LogLine]:
         for line in lines:
             if not self._wanted.is_early(line):
                 self._unreadable += line.fields is None
-                if not self._wanted.is_other(line):
+                if self._wanted.is_other(line):
+                    continue
+                if self._wanted.is_debug(line):
+                    self._hidden += 1
+                else:
                     yield line
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bot.cli import FAILED, USAGE, CommandError, complain
+from bot.cli.settings import mend_environment
 from bot.cli.terminal import grey, one_line
 from bot.version import VERSION
 from bot.workspace import Workspace
@@ -19,9 +20,7 @@ from memory.redact import redact
 from memory.store import Store
 from memory.tools import Asker
 from memory.usage import UsageLog
-from telemetry.jsonl import JsonlExporter
 from telemetry.jsonl_days import log_folders
-from telemetry.setup import TelemetrySettings, telemetry
 from telemetry.troubles import Troubles
 
 CALLER = "cli"  # in the log and in usage: no route, a person at the files
@@ -51,6 +50,10 @@ def query(args: argparse.Namespace) -> int:
 
 def ask(workspace: Workspace, reading: Reading, arguments: Json, asker: Asker) -> Json:
     """One call of a reading tool, told in the workspace's log and usage as the bot tells its own."""
+    mend_environment()
+    from telemetry.jsonl import JsonlExporter
+    from telemetry.setup import TelemetrySettings, telemetry
+
     settings = TelemetrySettings(version=VERSION, log_exporters=(JsonlExporter(log_folders(workspace.state)),))
     with telemetry(settings) as emit:
         usage = UsageLog(workspace.state, now=time.time, troubles=Troubles())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from bot.cli import USAGE, CommandError
 from bot.cli.control import SlackControl
-from bot.cli.settings import read_settings
+from bot.cli.settings import mend_environment, read_settings
 from bot.cli.terminal import one_line, table
 from bot.config import Settings
 from bot.workspace import RunningBot, Workspace, WorkspaceError, WorkspaceInUse
@@ -70,6 +70,7 @@ def _ask(bot: RunningBot) -> list[Result]:
 
 
 def _alone(settings: Settings, workspace: Workspace) -> list[Result]:
+    mend_environment()
     from bot.claude_launch import CliNotFound, find_cli
     from bot.main import telemetry_of
     from telemetry.setup import telemetry

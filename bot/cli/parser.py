@@ -50,6 +50,7 @@ def _workspace(command: argparse.ArgumentParser, *, default: Path | None, where:
 
 
 HERE = "the directory that holds, or will hold, insomnia.toml and .insomnia/ (default: here)"
+MOST_DIGITS, MOST_SHOWN = 9, 40
 JSON = "print JSON instead of text"
 # Spelled here as well, so that nothing is imported for `--help`; a test compares.
 RECORD_KINDS = ("decision", "request", "preference", "constraint", "lesson", "question", "knowledge")
@@ -145,6 +146,7 @@ def _logs(commands: Commands[argparse.ArgumentParser]) -> None:
     logs.add_argument("--since", metavar="WHEN", help="how long ago (90s, 15m, 1h, 2d, 1w), or a time (2026-01-31T09:00)")
     logs.add_argument("--event", metavar="NAME", help="only this event, such as gate_decision or worker_lifecycle")
     logs.add_argument("--route", metavar="NAME", help="only this route")
+    logs.add_argument("--all", action="store_true", help="debug lines too, as with --event or --json: what did not address the bot, say")
     logs.add_argument("--json", action="store_true", help="print the lines as JSON, one object a line")
     _workspace(logs, default=Path(), where=HERE)
 
@@ -259,21 +261,25 @@ def _demo(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
-    return count
+    return _whole(text, "a whole number")
 
 
 def _columns(text: str) -> int:
-    columns = int(text)
-    if columns < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of columns above 0")
-    return columns
+    return _whole(text, "a whole number of columns")
+
+
+def _whole(text: str, what: str) -> int:
+    """As argparse would word it, it would name the function."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text[:MOST_SHOWN]} is not {what} from 1 to {10**MOST_DIGITS - 1}")
+    return int(text)
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
     if not (seconds > 0 and math.isfinite(seconds)):
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"{text[:MOST_SHOWN]} is not a number of seconds above 0")
     return seconds

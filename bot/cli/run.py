@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 
-from bot.cli import USAGE, CommandError, complain
-from bot.cli.settings import read_settings
+from bot.cli import USAGE, CommandError
+from bot.cli.settings import mend_environment, read_settings
 from bot.workspace import Workspace, WorkspaceError, WorkspaceInUse
-from telemetry.limits import drop_wrong_limits
 
 
 def run(args: argparse.Namespace) -> int:
     workspace = Workspace(args.workspace.resolve())
     settings = read_settings(workspace, os.environ)
-    for line in drop_wrong_limits(os.environ):
-        complain(line, 0)
+    mend_environment()
     try:
         workspace.prepare()
         with workspace.lock():

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bot.cli import USAGE, CommandError
+from bot.cli.terminal import has_colours, is_utf8
 from bot.workspace import RunningBot, Workspace, WorkspaceError
 from telemetry.actionbar import Colour, Part, status_line, status_parts
 from telemetry.status_file import Status, read_status
@@ -49,11 +50,11 @@ def status(args: argparse.Namespace) -> int:
         from bot.cli.status_page import as_json
 
         line = status_line(seen.status, width, seen.now, bot_up=seen.bot is not None)
-        print(json.dumps(as_json(seen, line), ensure_ascii=not _is_utf8(), indent=2))
+        print(json.dumps(as_json(seen, line), ensure_ascii=not is_utf8(), indent=2))
     else:
         from bot.cli.status_page import page
 
-        print(page(seen, shown(status_parts(seen.status, width, seen.now, bot_up=seen.bot is not None, plain_ascii=not _is_utf8()))))
+        print(page(seen, shown(status_parts(seen.status, width, seen.now, bot_up=seen.bot is not None, plain_ascii=not is_utf8()))))
     return UP if seen.bot else NOT_UP
 
 
@@ -69,7 +70,7 @@ def look(workspace: Workspace) -> Seen:
 
 
 def _line(workspace: Workspace, width: int) -> str:
-    plain_ascii = not _is_utf8()
+    plain_ascii = not is_utf8()
     try:
         seen = look(workspace)
     except (WorkspaceError, OSError):
@@ -79,8 +80,6 @@ def _line(workspace: Workspace, width: int) -> str:
 
 def shown(parts: Sequence[Part]) -> str:
     """With colours where somebody sees them and has not asked for none (NO_COLOR)."""
-    from bot.cli.terminal import has_colours
-
     if not has_colours():
         return "".join(part.text for part in parts)
     return "".join(f"\033[{SGR[part.colour]}m{part.text}\033[0m" if part.colour in SGR else part.text for part in parts)
@@ -91,10 +90,3 @@ def _room() -> int:
         return os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH
     except (OSError, ValueError):
         return WIDTH
-
-
-def _is_utf8() -> bool:
-    """As the locale has it: Python itself prints UTF-8 in the C locale too, and the terminal would show something else."""
-    locale = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := os.environ.get(name))), "C")
-    named = locale.upper().replace("-", "").endswith("UTF8")
-    return named and os.environ.get("TERM") != "dumb" and (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"

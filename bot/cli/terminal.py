@@ -15,6 +15,18 @@ def safe(text: str) -> str:
     return "".join(c if c in "\n\t" or not _controls(c) else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
+def is_utf8() -> bool:
+    """As the locale has it: Python itself prints UTF-8 in the C locale too, and the terminal would show something else."""
+    locale = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := os.environ.get(name))), "C")
+    named = locale.upper().replace("-", "").endswith("UTF8")
+    return named and os.environ.get("TERM") != "dumb" and (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+
+
+def as_the_terminal_has_it(text: str) -> str:
+    """In ASCII, where it knows no more: a question mark for each other letter."""
+    return text if is_utf8() else text.encode("ascii", "replace").decode()
+
+
 def one_line(text: str) -> str:
     return " ".join(safe(text).split())
 

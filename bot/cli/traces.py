@@ -10,13 +10,14 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from bot.cli import USAGE, CommandError, complain
 from bot.cli.logs import UNITS
-from bot.cli.terminal import one_line, table, width
-from bot.cli.why import existing_workspace
+from bot.cli.terminal import as_the_terminal_has_it, is_utf8, one_line, table, width
+from bot.cli.why import bot_runs, existing_workspace
 from bot.explain.bars import duration
 from bot.explain.explanation import INTERRUPTED, RUNNING
 from telemetry.events import Decision, Outcome
@@ -32,16 +33,18 @@ HEADINGS = ("TIME", "TRACE", "ROUTE", "OUTCOME", "GATE", "TOOK", "MESSAGE")
 
 def traces(args: argparse.Namespace) -> int:
     workspace = existing_workspace(args)
+    outcome, runs = _one_of(args.outcome, OUTCOMES, "outcome"), bot_runs(workspace)
     wanted = Wanted(
         route=args.route or "",
-        outcome=_one_of(args.outcome, OUTCOMES, "outcome"),
+        outcome=outcome,
+        or_unended=outcome == INTERRUPTED and not runs,
         decision=_one_of(args.decision, sorted(Decision), "decision"),
         since=_since(args.since) if args.since else None,
         limit=args.limit,
     )
     try:
         with reading(workspace.traces_db) as reader:
-            found = reader.listing(wanted)
+            found = [summary if runs else _without_a_bot(summary) for summary in reader.listing(wanted)]
     except FileNotFoundError as error:
         raise CommandError(f"there are no traces yet in {workspace.root}; the bot writes them as it works: insomnia up") from error
     except TraceFileUnusable as error:
@@ -49,12 +52,17 @@ def traces(args: argparse.Namespace) -> int:
             f"the trace store cannot be used: {error.why}. A running bot puts a damaged one aside: {workspace.traces_db}"
         ) from error
     if args.json:
-        print(json.dumps([_as_json(summary) for summary in found], ensure_ascii=False, indent=2))
+        print(json.dumps([_as_json(summary) for summary in found], ensure_ascii=not is_utf8(), indent=2))
     elif found:
-        print(_table(found))
+        print(as_the_terminal_has_it(_table(found)))
     else:
         complain("no trace is like that; without the options all recent ones are shown: insomnia traces", 0)
     return 0
+
+
+def _without_a_bot(s: Summary) -> Summary:
+    """Where no bot runs, what has not ended never will."""
+    return replace(s, outcome=INTERRUPTED) if s.ended is None and not s.outcome else s
 
 
 def _table(found: Sequence[Summary]) -> str:

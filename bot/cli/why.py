@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import sys
 import time
 from datetime import datetime
 
 from bot.cli import USAGE, CommandError, complain
-from bot.cli.terminal import one_line, safe, table
+from bot.cli.terminal import as_the_terminal_has_it, is_utf8, one_line, safe, table
 from bot.config import ConfigError, load_settings
 from bot.config_schema import TRACE_ID
 from bot.explain.explanation import as_json
@@ -21,7 +20,6 @@ from bot.explain.sources import Sources
 from bot.workspace import Workspace, WorkspaceError
 
 NARROWEST, WIDEST = 60, 110  # columns; longer lines of prose are hard to read
-BEYOND_ASCII = "█░│…→·"
 
 
 def why(args: argparse.Namespace) -> int:
@@ -37,11 +35,11 @@ def why(args: argparse.Namespace) -> int:
         raise CommandError(_several(args.ref, error)) from error
     links = {"viewer": viewer.replace(TRACE_ID, found.trace_id)} if found.trace_id and (viewer := _viewer(workspace)) else {}
     if args.json:
-        print(json.dumps(as_json(found, ref=args.ref, links=links), ensure_ascii=False, indent=2))
+        print(json.dumps(as_json(found, ref=args.ref, links=links), ensure_ascii=not is_utf8(), indent=2))
         return 0
     width = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
-    for line in page(found, links=links, width=width, now=time.time(), zone=None, ascii_only=_ascii_only()):
-        print(safe(line))
+    for line in page(found, links=links, width=width, now=time.time(), zone=None, ascii_only=not is_utf8()):
+        print(as_the_terminal_has_it(safe(line)))
     return 0
 
 
@@ -53,10 +51,10 @@ def existing_workspace(args: argparse.Namespace) -> Workspace:
 
 
 def sources_of(workspace: Workspace) -> Sources:
-    return Sources(traces=workspace.traces_db, state=workspace.state_db, logs=workspace.logs, bot_runs=lambda: _runs(workspace))
+    return Sources(traces=workspace.traces_db, state=workspace.state_db, logs=workspace.logs, bot_runs=lambda: bot_runs(workspace))
 
 
-def _runs(workspace: Workspace) -> bool:
+def bot_runs(workspace: Workspace) -> bool:
     try:
         return workspace.running_bot() is not None
     except (WorkspaceError, OSError):
@@ -70,14 +68,6 @@ def _viewer(workspace: Workspace) -> str:
     except ConfigError:
         complain("insomnia.toml cannot be used, so there is no link to a viewer: insomnia config", 0)
         return ""
-
-
-def _ascii_only() -> bool:
-    try:
-        BEYOND_ASCII.encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return True
-    return False
 
 
 def _nothing(ref: str, error: NotFound) -> str:

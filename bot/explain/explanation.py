@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 JSON_VERSION = 1
+COST_DIGITS = 6  # of a dollar; the rest is what adding up floats leaves
 # Beside the outcomes of `telemetry.events.Outcome` and the statuses of a memory run.
 WAITING, RUNNING, INTERRUPTED = "waiting", "running", "interrupted"
 OK, LATE = "ok", "late"
@@ -163,7 +164,7 @@ def as_json(explanation: Explanation, *, ref: str, links: Mapping[str, str]) -> 
         "history": {"read": e.history.read, "omitted": e.history.omitted, "incomplete": e.history.incomplete},
         "session": {**_or_null(session), "resets": [asdict(reset) for reset in e.session.resets]},
         "parts": [{"name": p.name, "start_ms": p.start_ms, "ms": p.ms, "status": p.status} for p in e.parts],
-        "model": [asdict(call) for call in e.model],
+        "model": [{**asdict(call), "cost_usd": None if call.cost_usd is None else round(call.cost_usd, COST_DIGITS)} for call in e.model],
         "tools": [asdict(tool) for tool in e.tools],
         "memory": [asdict(tool) for tool in e.memory],
         "links": dict(links),

@@ -87,11 +87,11 @@ class Finder:
         if stored is not None:
             return self._of_trace(stored, row)
         if row is not None:
-            lines = self._sources.lines([row.trace_id], since=_day(row.accepted_at))
+            lines = self._sources.lines(trace=row.trace_id, since=_day(row.accepted_at))
             return self._judged(with_row(explain_lines(lines) if lines else of_row(row), row), row)
-        if (found := None if ref.is_last else self._of_log(ref)) is None:
+        if (look := None if ref.is_last else self._of_log(ref)) is None:
             raise NotFound(self._sources.searched())
-        return _Look(found, settled=True)
+        return look
 
     # -- which one -----------------------------------------------------------------------------------------------------
     def _which(self, ref: Ref) -> tuple[str, InboxRow | None]:
@@ -126,7 +126,7 @@ class Finder:
         found = self._sources.ask_traces(lambda traces: explained(stored, traces)) or explain(stored)
         if about.ended is not None or about.kind != REPLY:
             return _Look(with_row(found, row) if row else found, settled=True)
-        found = with_lines(found, self._sources.lines([about.trace_id], since=_day(about.started)))
+        found = with_lines(found, self._sources.lines(trace=about.trace_id, since=_day(about.started)))
         if about.outcome == INTERRUPTED:  # the store's own word, once the next process has begun
             return _Look(with_row(found, row) if row else found, settled=True)
         return self._judged(with_row(found, row) if row else found, row)
@@ -137,16 +137,20 @@ class Finder:
         long_ago = row is not None and row.state == ENDED and (row.ended_at or 0.0) < self._now() - LONG_AGO_SECONDS
         return _Look(found if runs else without_a_bot(found), settled=not runs or long_ago)
 
-    def _of_log(self, ref: Ref) -> Explanation | None:
-        lines = self._sources.lines([ref.prefix or ref.ts], since=_day(float(ref.ts)) if ref.ts else None, channel=ref.channel)
+    def _of_log(self, ref: Ref) -> _Look | None:
+        """A line may lead to a trace that the store has, under another message say; that one is then the whole truth."""
+        since = _day(float(ref.ts)) if ref.ts else None
+        lines = self._sources.lines(trace=ref.prefix, message=ref.ts, since=since, channel=ref.channel)
         traces = list(dict.fromkeys(str(line["trace_id"]) for line in lines if line.get("trace_id")))
         if ref.prefix:
             _one_of([Candidate(trace_id=trace_id) for trace_id in traces], by_message=False)
+        if traces and (stored := self._sources.ask_traces(lambda reader: reader.trace(traces[-1]))) is not None:
+            return self._of_trace(stored, None)
         if traces:
-            return explain_lines(self._sources.lines(traces[-1:], since=None))
+            return _Look(explain_lines(self._sources.lines(trace=traces[-1], since=None) or lines), settled=True)
         # That Slack delivered it once more says nothing about the first time.
         first_time = [line for line in lines if line.get("reason") != DropReason.DUPLICATE]
-        return explain_lines((first_time or lines)[-1:]) if lines else None
+        return _Look(explain_lines((first_time or lines)[-1:]), settled=True) if lines else None
 
 
 def _summaries(ref: Ref, traces: TraceReader) -> list[Summary]:

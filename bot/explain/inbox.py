@@ -1,6 +1,7 @@
 """What the inbox knows of messages, for whoever explains: read only, from any process, while the bot writes or not.
 
-No text of a message leaves it: ids, states, and the name under which Slack knows the author as long as the row holds it.
+No text of a message leaves it: ids, states, and the name under which Slack knows the author as long as the row holds it. A
+row that makes no sense hides no other.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from telemetry.stored_values import moment, text, whole
 
 BUSY_SECONDS = 2.0
 WAITING, ANSWERING, ENDED = "waiting", "answering", "ended"
@@ -65,11 +67,11 @@ class InboxReader:
 
     def oldest(self) -> float | None:
         """Since when there are rows."""
-        at: float | None = self._db.execute("SELECT min(accepted_at) FROM messages").fetchone()[0]
-        return at
+        return moment(self._db.execute("SELECT min(accepted_at) FROM messages").fetchone()[0])
 
     def _rows(self, where: str, values: Sequence[object], *, limit: int = _MOST) -> list[InboxRow]:
-        return [_row(row) for row in self._db.execute(f"{_ROW} {where} ORDER BY m.id DESC LIMIT {limit}", values)]
+        rows = self._db.execute(f"{_ROW} {where} ORDER BY m.id DESC LIMIT {limit}", values)
+        return [found for row in rows if (found := _row(row)) is not None]
 
 
 @contextmanager
@@ -79,6 +81,7 @@ def reading_inbox(path: Path) -> Iterator[InboxReader]:
         raise FileNotFoundError(path)
     try:
         db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+        db.text_factory = lambda raw: raw.decode("utf-8", "replace")
         try:
             yield InboxReader(db)
         finally:
@@ -87,16 +90,24 @@ def reading_inbox(path: Path) -> Iterator[InboxReader]:
         raise InboxUnreadable(f"it cannot be read ({error})") from error
 
 
-def _row(row: sqlite3.Row) -> InboxRow:
-    names = ("team", "channel", "ts", "thread_ts", "user", "state", "route", "key", "trace_id", "attempt")
-    fields: dict[str, Any] = {name: row[name] for name in (*names, "accepted_at", "ended_at", "outcome", "reason", "ahead")}
-    return InboxRow(name=_name(row["body"]), **fields)
+def _row(row: sqlite3.Row) -> InboxRow | None:
+    if (accepted_at := moment(row["accepted_at"])) is None:
+        return None
+    words = ("team", "channel", "ts", "thread_ts", "user", "state", "route", "key", "trace_id", "outcome", "reason")
+    return InboxRow(
+        name=_name(row["body"]),
+        accepted_at=accepted_at,
+        ended_at=moment(row["ended_at"]),
+        attempt=whole(row["attempt"]) or 1,
+        ahead=whole(row["ahead"]) or 0,
+        **{word: text(row[word]) for word in words},
+    )
 
 
-def _name(body: str) -> str:
+def _name(body: object) -> str:
     """Slack sends the author's profile with some messages."""
     try:
-        profile = json.loads(body).get("user_profile") or {}
-        return str(profile.get("display_name") or profile.get("real_name") or profile.get("name") or "")
-    except (ValueError, AttributeError):
+        profile = json.loads(text(body)).get("user_profile") or {}
+        return next((name for key in ("display_name", "real_name", "name") if (name := text(profile.get(key)))), "")
+    except (ValueError, AttributeError, RecursionError):
         return ""

@@ -6,7 +6,6 @@ Lines are written at once and survive a kill; each tells of one moment. What a l
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
@@ -16,16 +15,20 @@ from bot.explain.explanation import INTERRUPTED, OK, ROOT, AskedMessage, Explana
 from telemetry.events import Outcome, RefetchOutcome
 from telemetry.jsonl_days import day_files
 from telemetry.names import Event, Stream
+from telemetry.stored_values import moment as date_of
+from telemetry.stored_values import number, text, whole
 
 Line = Mapping[str, Any]
 LONGEST = 1_000_000  # bytes; more than this without an end is no line
 _WELL = ("debug", "info")
+_COUNTS = frozenset({"epoch", "known_threads", "forgotten", "pre_tokens", "post_tokens", "messages", "omitted"})
+_LONGEST_SECONDS = 1e9
 _TOOK = frozenset({Event.THREAD_REFETCHED, Event.SESSION_STARTED, Event.REPLY})  # their `seconds` end with the line
 
 
-def lines_with(folder: Path, words: Sequence[str], *, since: date | None = None, mine: Callable[[Line], bool]) -> list[Line]:
-    """Lines that hold one of the words and are `mine`, in order. Raises OSError where the folder cannot be read."""
-    wanted = re.compile(b"|".join(re.escape(word.encode()) for word in words))
+def lines_with(folder: Path, word: str, *, since: date | None = None, mine: Callable[[Line], bool]) -> list[Line]:
+    """Lines that hold the word and are `mine`, in order. Raises OSError where the folder cannot be read."""
+    wanted = word.encode("utf-8", "replace")
     names = [name for day, name in day_files(folder, Stream.BOT) if since is None or day >= since]
     return [line for name in names for line in _read(folder / name, wanted) if mine(line)]
 
@@ -34,22 +37,31 @@ def first_day(folder: Path) -> date | None:
     return next((day for day, _ in day_files(folder, Stream.BOT)), None)
 
 
-def _read(path: Path, wanted: re.Pattern[bytes]) -> Iterator[Line]:
+def _read(path: Path, wanted: bytes) -> Iterator[Line]:
     """Most lines are of other replies: they are not taken apart."""
     with path.open("rb") as file:
         while raw := file.readline(LONGEST):
-            if wanted.search(raw) and (line := _line(raw)) is not None:
+            if wanted in raw and (line := _line(raw)) is not None:
                 yield line
 
 
 def _line(raw: bytes) -> Line | None:
-    """None: broken off, or not ours."""
+    """None: broken off, or not ours. Its fields are of the types that they have to be; one that is not is left out."""
     try:
         read = json.loads(raw)
-        at(read)
-    except (ValueError, KeyError, TypeError, RecursionError):
+        is_ours = isinstance(read["event"], str) and date_of(at(read)) is not None
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None
-    return read if isinstance(read.get("event"), str) else None
+    return {key: kept for key, value in read.items() if (kept := _kept(key, value)) is not None} if is_ours else None
+
+
+def _kept(key: str, value: Any) -> str | int | float | None:
+    if key in _COUNTS:
+        return whole(value)
+    if key == "seconds":
+        seconds = number(value)
+        return seconds if seconds is not None and 0 <= seconds < _LONGEST_SECONDS else None
+    return text(value)
 
 
 def at(line: Line) -> float:

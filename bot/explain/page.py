@@ -12,7 +12,7 @@ from datetime import datetime, tzinfo
 from itertools import groupby
 
 from bot.explain.bars import duration, waterfall
-from bot.explain.explanation import INTERRUPTED, OK, RUNNING, WAITING, Explanation, ModelCall, Reset, Tool
+from bot.explain.explanation import INTERRUPTED, OK, RUNNING, WAITING, Explanation, History, ModelCall, Reset, Tool
 from bot.explain.words import DROPPED, NO_ANSWER, RESETS, WHAT, in_words, why
 from telemetry.events import Outcome, Reason
 from telemetry.trace_rows import REPLY, RUN
@@ -24,6 +24,8 @@ SOURCES = {
     "inbox": "From the inbox: there is neither a trace nor a log line of it.",
 }
 
+EMBEDDED_ACCOUNT = "embedded"  # as the bot calls it; not taken from there, which would make the command slow
+STAND_IN = "(embedded model: nothing is billed)"
 UNTRACED = "From the bot's log: what is not taken up has no trace."
 
 
@@ -147,11 +149,16 @@ def _history(e: Explanation) -> str:
     h = e.history
     if not (e.gate.decision or h.read or h.injected):
         return ""
-    parts = [f"{_messages(h.read)} read from Slack" if h.read else "nothing read from Slack"]
-    parts += ["not all of the thread could be read"] if h.incomplete else []
+    parts = [_read(h)]
     parts += [f"{h.injected} put into the prompt ({e.gate.injection})"] if h.injected else []
     parts += [f"{h.omitted} left out for their length"] if h.omitted else []
     return ", ".join(parts)
+
+
+def _read(h: History) -> str:
+    if not h.read:
+        return "the thread could not be read from Slack" if h.incomplete else "nothing read from Slack"
+    return f"{_messages(h.read)} read from Slack{', which is not all of the thread' if h.incomplete else ''}"
 
 
 def _messages(count: int) -> str:
@@ -194,7 +201,8 @@ def _model(e: Explanation) -> str:
     by_model: dict[str, list[ModelCall]] = {}
     for call in e.model:
         by_model.setdefault(call.model, []).append(call)
-    return "; ".join(_calls(model, calls) for model, calls in by_model.items())
+    told = "; ".join(_calls(model, calls) for model, calls in by_model.items())
+    return f"{told} {STAND_IN}" if e.session.account == EMBEDDED_ACCOUNT and "$" in told else told
 
 
 def _calls(model: str, calls: list[ModelCall]) -> str:
@@ -217,6 +225,10 @@ def _tools(tools: list[Tool] | tuple[Tool, ...]) -> str:
 def _attempts(e: Explanation) -> str:
     if e.attempt == 1 and not (e.previous or e.next):
         return ""
-    before = f"the one before it: {e.previous}" if e.previous else ""
+    which = f"this is attempt {e.attempt} at the message" if e.attempt > 1 or e.next else ""
+    if e.previous and e.attempt == 1:  # it was still waiting when the bot was stopped
+        before = f"it had waited before, until the bot was stopped: {e.previous}"
+    else:
+        before = f"the one before it: {e.previous}" if e.previous else ""
     after = f"the one after it: {e.next}" if e.next else ""
-    return "; ".join(filter(None, (f"this is attempt {e.attempt} at the message", before, after)))
+    return "; ".join(filter(None, (which, before, after)))

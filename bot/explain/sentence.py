@@ -12,6 +12,7 @@ from telemetry.events import Outcome, Reason
 
 SHORT_ID = 8  # digits of a trace id; `insomnia why` takes them
 
+_NEVER = ("I have not answered in this thread yet.", "このスレッドではまだ回答していません。")
 _NOTHING = ("I have no record of that answer any more.", "その回答の記録はもう残っていません。")
 _STILL = ("I am still working on it.", "まだ処理中です。")
 _BROKEN_OFF = ("I was stopped before I could answer.", "回答の前に停止しました。")
@@ -24,6 +25,10 @@ def sentence_of(explanation: Explanation | None, language: Language) -> str:
     parts = (_end(explanation, language), _gate(explanation, language), _history(explanation, language), _since(explanation, language))
     sentences = [*filter(None, parts), _where(explanation, language)]
     return ("" if language is Language.JAPANESE else " ").join(sentences)
+
+
+def never_answered(language: Language) -> str:
+    return _in(_NEVER, language)
 
 
 def _in(both: tuple[str, str], language: Language) -> str:

@@ -6,7 +6,7 @@ only where nothing was found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -43,13 +43,15 @@ class Sources:
         except (FileNotFoundError, InboxUnreadable):
             return None
 
-    def lines(self, ids: Sequence[str], *, since: date | None, channel: str = "") -> list[Line]:
+    def lines(self, *, trace: str = "", message: str = "", since: date | None, channel: str = "") -> list[Line]:
+        """Of the trace with this id or beginning of one, or else of this message."""
+
         def is_mine(line: Line) -> bool:
-            told = (str(line.get("trace_id", "")), str(line.get("message_ts", "")))
-            return _matches(told, ids) and (not channel or line.get("channel", channel) == channel)
+            found = str(line.get("trace_id", "")).startswith(trace) if trace else line.get("message_ts") == message
+            return found and (not channel or line.get("channel", channel) == channel)
 
         try:
-            return lines_with(self._logs, ids, since=since, mine=is_mine)
+            return lines_with(self._logs, trace or message, since=since, mine=is_mine) if trace or message else []
         except OSError:
             return []
 
@@ -92,10 +94,6 @@ def explained(stored: StoredTrace, traces: TraceReader) -> Explanation:
         since=traces.resets(key, since=ended) if key and ended is not None and stored.about.kind == REPLY else (),
         following=next((later.trace_id for later in traces.following(stored.about.trace_id)), ""),
     )
-
-
-def _matches(told: Sequence[str], ids: Sequence[str]) -> bool:
-    return any(value.startswith(wanted) for value in told for wanted in ids)
 
 
 def _since(seconds: float | None) -> str:

@@ -23,6 +23,7 @@ from bot.explain.explanation import (
 )
 from telemetry.events import Decision, Outcome
 from telemetry.names import Attr, SpanName
+from telemetry.stored_values import number, text, whole
 from telemetry.trace_reading import ERROR, StoredReset, StoredSpan, StoredTrace, Summary
 from telemetry.trace_rows import REPLY, RUN
 
@@ -35,6 +36,7 @@ RUN_COUNTS = {
     Attr.MEMORY_DROPPED: "dropped",
     Attr.MEMORY_DELETED: "deleted",
 }
+DEEPEST = 20  # levels that are shown as such; the bot makes four
 _MEMORY_TOOLS = ("memory_", "knowledge_")
 _WELL = frozenset({"", Outcome.ANSWERED.value, "completed", "skipped"})
 
@@ -93,11 +95,11 @@ def _gate(trace: StoredTrace) -> Gate:
     gates, injected = trace.named(SpanName.THREAD_GATE.value), _injected(trace)
     last = _attributes(gates[-1] if gates else None)
     return Gate(
-        decision=str(last.get(Attr.GATE_DECISION, trace.about.decision)),
-        reason=str(last.get(Attr.GATE_REASON, trace.about.gate_reason)),
-        injection=str(injected.get(Attr.INJECT_INJECTION, "")),
-        epoch=last.get(Attr.SESSION_EPOCH),
-        known_threads=last.get(Attr.GATE_KNOWN_THREADS),
+        decision=text(last.get(Attr.GATE_DECISION, trace.about.decision)),
+        reason=text(last.get(Attr.GATE_REASON, trace.about.gate_reason)),
+        injection=text(injected.get(Attr.INJECT_INJECTION)),
+        epoch=whole(last.get(Attr.SESSION_EPOCH)),
+        known_threads=whole(last.get(Attr.GATE_KNOWN_THREADS)),
         tries=len(gates),
     )
 
@@ -115,9 +117,9 @@ def _history(trace: StoredTrace) -> History:
     refetch = _attributes(read[-1] if read else None)
     failed = bool(gates) and gates[-1].attributes.get(Attr.GATE_DECISION) == Decision.REFETCH_FAILED.value
     return History(
-        read=int(refetch.get(Attr.REFETCH_MESSAGES, 0)),
-        injected=int(injected.get(Attr.INJECT_MESSAGES, 0)),
-        omitted=int(injected.get(Attr.INJECT_OMITTED, 0)),
+        read=whole(refetch.get(Attr.REFETCH_MESSAGES)) or 0,
+        injected=whole(injected.get(Attr.INJECT_MESSAGES)) or 0,
+        omitted=whole(injected.get(Attr.INJECT_OMITTED)) or 0,
         incomplete=failed or bool(refetch.get(Attr.REFETCH_TRUNCATED)),
     )
 
@@ -132,7 +134,7 @@ def _session(trace: StoredTrace, root: Mapping[str, Any], *, account: str, since
         route=trace.about.route,
         key=_first(known, Attr.SESSION_KEY),
         id=_first(known, Attr.GEN_AI_CONVERSATION_ID),
-        account=str(_attributes(started[-1] if started else None).get(Attr.SESSION_ACCOUNT, account)),
+        account=text(_attributes(started[-1] if started else None).get(Attr.SESSION_ACCOUNT, account)),
         resets=tuple(_reset(attributes) for attributes in resets),
         since=tuple(reset_of(reset) for reset in since),
     )
@@ -145,23 +147,23 @@ def session_of(trace: StoredTrace) -> tuple[str, str]:
 
 
 def _first(places: Sequence[Mapping[str, Any]], key: Attr) -> str:
-    return next((str(value) for place in places if (value := place.get(key))), "")
+    return next((value for place in places if (value := text(place.get(key)))), "")
 
 
 def _reset(attributes: Mapping[str, Any]) -> Reset:
     return Reset(
-        cause=str(attributes.get(Attr.RESET_CAUSE, "")),
-        how=str(attributes.get(Attr.RESET_HOW, "")),
-        epoch=attributes.get(Attr.SESSION_EPOCH),
-        forgotten=attributes.get(Attr.RESET_FORGOTTEN),
-        pre_tokens=attributes.get(Attr.RESET_PRE_TOKENS),
-        post_tokens=attributes.get(Attr.RESET_POST_TOKENS),
+        cause=text(attributes.get(Attr.RESET_CAUSE)),
+        how=text(attributes.get(Attr.RESET_HOW)),
+        epoch=whole(attributes.get(Attr.SESSION_EPOCH)),
+        forgotten=whole(attributes.get(Attr.RESET_FORGOTTEN)),
+        pre_tokens=whole(attributes.get(Attr.RESET_PRE_TOKENS)),
+        post_tokens=whole(attributes.get(Attr.RESET_POST_TOKENS)),
     )
 
 
 # -- time --------------------------------------------------------------------------------------------------------------
 def _parts(trace: StoredTrace) -> Iterator[Part]:
-    """The tree, parents first; a span whose parent was never stored stands under the root."""
+    """The tree, parents first; a span whose parent was never stored, or is below it, stands under the root. Each once."""
     about, there = trace.about, {span.span_id for span in trace.spans}
     children: dict[str, list[StoredSpan]] = defaultdict(list)
     for span in trace.spans:
@@ -172,14 +174,19 @@ def _parts(trace: StoredTrace) -> Iterator[Part]:
         roots = [*children.pop(trace.root.span_id, []), *roots]
     else:
         yield Part(name=about.name or "?", start_ms=0.0, ms=None, status=_root_status(about))
-    for span in sorted(roots, key=lambda span: span.start):
-        yield from _below(span, children, about, depth=1)
+    yield from _below(sorted(roots, key=lambda span: span.start), children, about)
+    while children:  # a circle: what is left of it, from its first span on
+        first = min((span for spans in children.values() for span in spans), key=lambda span: span.start)
+        yield from _below(children.pop(first.parent_id), children, about)
 
 
-def _below(span: StoredSpan, children: Mapping[str, Sequence[StoredSpan]], about: Summary, *, depth: int) -> Iterator[Part]:
-    yield _part(span, about, depth=depth, status=_status(span))
-    for child in children.get(span.span_id, ()):
-        yield from _below(child, children, about, depth=depth + 1)
+def _below(roots: Sequence[StoredSpan], children: dict[str, list[StoredSpan]], about: Summary) -> Iterator[Part]:
+    """Takes out of `children` what it shows."""
+    open_ends = [(span, 1) for span in reversed(roots)]
+    while open_ends:
+        span, depth = open_ends.pop()
+        yield _part(span, about, depth=min(depth, DEEPEST), status=_status(span))
+        open_ends += [(child, depth + 1) for child in reversed(children.pop(span.span_id, []))]
 
 
 def _part(span: StoredSpan, about: Summary, *, depth: int, status: str) -> Part:
@@ -192,8 +199,8 @@ def _ms(span: StoredSpan) -> float:
 
 
 def _status(span: StoredSpan) -> str:
-    if error := span.attributes.get(Attr.ERROR_TYPE):
-        return str(error)
+    if error := text(span.attributes.get(Attr.ERROR_TYPE)):
+        return error
     if span.status == ERROR:
         return "error"
     return LATE if span.attributes.get(Attr.TOOL_LATE) else OK
@@ -208,29 +215,29 @@ def _root_status(about: Summary) -> str:
 # -- model, tools, runs ------------------------------------------------------------------------------------------------
 def _model(trace: StoredTrace) -> Iterator[ModelCall]:
     """What began in a prompt that never ended has no cost yet."""
-    costs = {span.span_id: span.attributes.get(Attr.COST_USD) for span in trace.named(SpanName.INVOKE_AGENT.value)}
+    costs = {span.span_id: number(span.attributes.get(Attr.COST_USD)) for span in trace.named(SpanName.INVOKE_AGENT.value)}
     chats = trace.named(SpanName.CHAT.value)
     last_of = {chat.parent_id: chat.span_id for chat in chats}
     for chat in chats:
         a = chat.attributes
         yield ModelCall(
-            model=str(a.get(Attr.GEN_AI_RESPONSE_MODEL) or a.get(Attr.GEN_AI_REQUEST_MODEL) or ""),
-            input_tokens=a.get(Attr.GEN_AI_INPUT_TOKENS),
-            output_tokens=a.get(Attr.GEN_AI_OUTPUT_TOKENS),
-            cache_read_tokens=a.get(Attr.GEN_AI_CACHE_READ_TOKENS),
+            model=text(a.get(Attr.GEN_AI_RESPONSE_MODEL)) or text(a.get(Attr.GEN_AI_REQUEST_MODEL)),
+            input_tokens=whole(a.get(Attr.GEN_AI_INPUT_TOKENS)),
+            output_tokens=whole(a.get(Attr.GEN_AI_OUTPUT_TOKENS)),
+            cache_read_tokens=whole(a.get(Attr.GEN_AI_CACHE_READ_TOKENS)),
             cost_usd=costs.get(chat.parent_id) if last_of[chat.parent_id] == chat.span_id else None,
         )
 
 
 def _tool(span: StoredSpan) -> Tool:
-    name = span.attributes.get(Attr.GEN_AI_TOOL_NAME) or span.name.partition(" ")[2]
-    return Tool(name=str(name), ms=_ms(span), status=_status(span))
+    name = text(span.attributes.get(Attr.GEN_AI_TOOL_NAME)) or span.name.partition(" ")[2]
+    return Tool(name=name, ms=_ms(span), status=_status(span))
 
 
 def _run(root: Mapping[str, Any]) -> Run:
     return Run(
-        id=str(root.get(Attr.MEMORY_RUN_ID, "")),
-        worker=str(root.get(Attr.MEMORY_WORKER, "")),
-        trigger=str(root.get(Attr.MEMORY_TRIGGER, "")),
-        counts={word: int(root[key]) for key, word in RUN_COUNTS.items() if root.get(key)},
+        id=text(root.get(Attr.MEMORY_RUN_ID)),
+        worker=text(root.get(Attr.MEMORY_WORKER)),
+        trigger=text(root.get(Attr.MEMORY_TRIGGER)),
+        counts={word: count for key, word in RUN_COUNTS.items() if (count := whole(root.get(key)))},
     )

@@ -75,7 +75,6 @@ DROPPED: Mapping[str, Both] = {
     DropReason.BOT_LOOP: ("bots had been answering each other", "ボット同士の応答が続いていました"),
     DropReason.LATE_EDIT: ("it came to address the bot by an edit, too late", "編集でボット宛てになりましたが、遅すぎました"),
     DropReason.IGNORED_EVENT: ("it was deleted, or is of a kind that is not answered", "削除されたか、回答の対象ではない種類でした"),
-    DropReason.ASKED_WHY: ("it asked for an explanation, which its author alone was given", "説明を求める発言で、本人にだけ答えました"),
     DropReason.MALFORMED: ("it could not be read", "読み取れませんでした"),
 }
 

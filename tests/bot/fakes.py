@@ -193,14 +193,22 @@ class FakeSlack:
 
 
 class FakeExplains:
-    """Knows why of the answers and threads that a test put into `known`, by their ts; and in which language it was asked."""
+    """Knows why of the answers and threads that a test put into `known`, by their ts; and in which language it was asked.
+
+    `asked_by`: the messages that asked. `broken`: what it raises instead.
+    """
 
     def __init__(self) -> None:
         self.known: dict[str, Why] = {}
         self.languages: list[Language] = []
+        self.asked_by: list[str] = []
+        self.broken: Exception | None = None
 
-    async def sentence_for(self, thread: Thread, language: Language, *, message_ts: str = "") -> Why:
+    async def sentence_for(self, thread: Thread, language: Language, *, message_ts: str = "", besides: str = "") -> Why:
         self.languages.append(language)
+        self.asked_by.append(besides)
+        if self.broken:
+            raise self.broken
         return self.known.get(message_ts or thread.ts, Why("I have no record of that answer any more.", thread.ts))
 
 

@@ -150,7 +150,7 @@ def test_an_api_failure_is_an_error_although_the_cli_calls_it_a_success() -> Non
     turns = Turns("api_errors")
 
     assert [(a.status, a.error) for a in turns.answers] == [
-        (400, "unknown"),
+        (400, "model_error"),
         (401, "authentication_failed"),
         (403, "authentication_failed"),
         (404, "model_not_found"),

@@ -173,7 +173,7 @@ def test_an_error_is_forgotten_with_its_turn() -> None:
         ({"subtype": "success", "is_error": True, "terminal_reason": "prompt_too_long"}, "prompt_too_long"),
         ({"subtype": "success", "is_error": True, "api_error_status": 429}, "rate_limit"),
         ({"subtype": "success", "is_error": True, "terminal_reason": "api_error"}, "api_error"),
-        ({}, "unknown"),
+        ({}, "model_error"),
     ],
 )
 def test_every_failed_result_has_a_class(result: Line, error: str) -> None:

@@ -198,8 +198,7 @@ async def test_a_person_who_asks_gets_every_session_read(ground: Ground) -> None
 
 async def test_a_person_who_hangs_up_cancels_the_run_as_his_wish(ground: Ground) -> None:
     ground.extract.stuck.add("long")
-    async with ground.workers as workers:
-        workers.begin()
+    async with ground.workers:  # not begun: what it does by itself would come between
         ground.extract.known = [ground.session("long", FEW), ground.session("s2", FEW)]
         async with asyncio.TaskGroup() as group:
             asking = group.create_task(ground.workers.extract_now())

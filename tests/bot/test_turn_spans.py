@@ -126,3 +126,9 @@ def test_a_call_that_the_turn_left_open_failed(told: Told, error: str | None, to
     (chat,) = told.hears(CallStarted(1.0), error=error)
 
     assert chat.error == told_as
+
+
+def test_tokens_written_to_the_cache_are_told_under_the_name_of_the_conventions_too(told: Told) -> None:
+    (chat,) = told.hears(CallStarted(1.0), ended(2.0))
+
+    assert chat.attributes[Attr.GEN_AI_CACHE_CREATION_TOKENS] == chat.attributes[Attr.GEN_AI_CACHE_WRITE_TOKENS] == USAGE.cache_write

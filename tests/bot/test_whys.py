@@ -11,6 +11,7 @@ from bot.ports import SlackError
 from bot.slack_events import Ignored, Wondered, read_event
 from bot.words import Language
 from telemetry.events import DropReason, MessageDropped
+from telemetry.names import Attr
 from tests.bot.bench import Bench, quoted
 from tests.bot.fakes import GENERAL, ME, SlackCall, settled
 
@@ -107,6 +108,30 @@ async def test_a_whisper_that_slack_refuses_is_told_to_the_operator_and_stops_no
 
     assert "could not tell U2 in C1 why (user_not_in_channel)" in capsys.readouterr().err
     assert (await bench.ask("And now?", thread=root)).outcome == "answered"
+
+
+async def test_whatever_goes_wrong_in_explaining_ends_there(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    root, answer = await answered(bench)
+    bench.explains.broken = RecursionError("a secret")
+
+    asking = bench.mention("なぜ", thread=root, user="U2")
+    bench.intake.take(reacted(bench, answer))
+    await settled()
+
+    assert {w.text for w in bench.slack.of("whisper")} == {"I have no record of that answer any more."}
+    assert capsys.readouterr().err.splitlines() == ["insomnia: a reply could not be explained (RecursionError)"] * 2
+    assert bench.explains.asked_by == [asking, ""], "the message that asks is not the one to be explained"
+    assert (await bench.ask("And now?", thread=root)).outcome == "answered"
+
+
+async def test_the_root_of_a_message_that_asks_why_says_that_it_was_dropped(bench: Bench) -> None:
+    root, _ = await answered(bench)
+
+    bench.mention("why", thread=root)
+    await settled()
+
+    about = bench.replies[-1].attributes
+    assert (about[Attr.REPLY_OUTCOME], about[Attr.REPLY_REASON]) == ("dropped", "asked_why")
 
 
 async def test_who_may_not_talk_to_the_bot_is_told_nothing(make_bench: Any) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from bot.workspace import Control, RunningBot, Workspace, WorkspaceError, WorkspaceInUse, write_private
+from telemetry.jsonl_days import log_folders
+from telemetry.names import Stream
 
 BOT = RunningBot(pid=7, started_at=1.5, version="0", slack="embedded", control=Control(slack="http://127.0.0.1:1/control/", token="t"))
 
@@ -125,3 +127,8 @@ def test_where_no_bot_ever_ran_none_is_up(tmp_path: Path) -> None:
 
 def test_the_control_token_is_in_no_repr() -> None:
     assert "token" not in repr(BOT)
+
+
+def test_both_logs_can_be_followed_before_there_is_a_line(workspace: Workspace) -> None:
+    assert [folder for folder in log_folders(workspace.state).values() if not folder.is_dir()] == []
+    assert workspace.memory_logs == log_folders(workspace.state)[Stream.MEMORY]

@@ -17,7 +17,7 @@ SAID_ONCE = 12  # lines at most: each kind of trouble of three signals once
 
 
 @pytest.mark.parametrize("kind", Kind)
-async def test_replies_are_answered_and_the_bot_ends_with_each_kind_of_collector(kind: Kind, tmp_path: Path) -> None:
+async def test_c086_replies_are_answered_and_the_bot_ends_with_each_kind_of_collector(kind: Kind, tmp_path: Path) -> None:
     async with story_with(kind, tmp_path) as told:
         vault = told.old_thread("The vault code is walnut-4711.")
         await told.start()

@@ -85,7 +85,7 @@ async def test_a_tool_that_was_stopped_with_its_turn(tmp_path: Path) -> None:
 
 
 @pytest.mark.kill
-async def test_a_tool_that_outlived_its_turn_is_marked_and_the_message_asked_again(tmp_path: Path) -> None:
+async def test_c087_a_tool_that_outlived_its_turn_is_marked_and_the_message_asked_again(tmp_path: Path) -> None:
     async with story(tmp_path, config=WITH_A_TOOL) as told:
         vault = told.old_thread(*VAULT)
         await told.start()

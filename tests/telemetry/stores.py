@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from opentelemetry.sdk.trace import ReadableSpan
@@ -17,8 +17,18 @@ YEAR = 365 * 86_400.0
 GIB = 1 << 30
 
 
-def writer(path: Path, *, seconds: float = YEAR, max_bytes: int = GIB, now: int = BEGAN, troubles: Troubles | None = None) -> TraceWriter:
-    return TraceWriter(path, troubles=troubles or Troubles(), seconds=seconds, max_bytes=max_bytes, now=lambda: now, monotonic=lambda: 0.0)
+def writer(
+    path: Path,
+    *,
+    seconds: float = YEAR,
+    max_bytes: int = GIB,
+    now: int = BEGAN,
+    clock: Callable[[], int] | None = None,
+    troubles: Troubles | None = None,
+) -> TraceWriter:
+    """Its clock stands still at `now`, unless it is given one."""
+    clock = clock or (lambda: now)
+    return TraceWriter(path, troubles=troubles or Troubles(), seconds=seconds, max_bytes=max_bytes, now=clock, monotonic=lambda: 0.0)
 
 
 def store(path: Path, *made: Made) -> None:

@@ -249,3 +249,22 @@ def certificate(tmp_path: Path) -> Path:
     with path.open("a") as both:
         both.write((tmp_path / "cert.pem").read_text())
     return path
+
+
+@pytest.mark.parametrize("status", [307, 401, 500, 0], ids=str)
+def test_no_secret_of_an_address_or_a_header_is_said_of_a_collector_that_fails(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: int
+) -> None:
+    collector.status, collector.location = status, "http://user:SECRET@elsewhere/x?token=SECRET" if status == 307 else ""
+    port = collector.server_port if status else 9
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://user:SECRET@127.0.0.1:{port}/?token=SECRET")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=SECRET,SECRET")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "5000")  # nothing goes on trying behind the test
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
+
+    with recording(exit_seconds=1.0) as recorded:
+        one_span(recorded)
+
+    said = capsys.readouterr().err
+    assert "127.0.0.1" in said and "SECRET" not in said, said
+    assert status != 307 or "redirects to http://elsewhere/x, which is not followed" in said

@@ -111,6 +111,21 @@ def test_unsampled_spans_stay_at_home_and_the_rest_goes_out(endpoint: Receiver, 
     assert all(record["trace_id"] for record in endpoint.logs)
 
 
+def test_limits_of_spans_are_kept_by_what_leaves_the_machine_alone(endpoint: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "1")
+    monkeypatch.setenv("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "2")
+    monkeypatch.setenv("OTEL_SPAN_LINK_COUNT_LIMIT", "1")
+
+    with recording() as recorded, recorded.emit.span(SpanName.PROCESS, {Attr.ROUTE: "main", Attr.SESSION_KEY: "main"}) as root:
+        recorded.emit.begin(SpanName.CHAT, links=[root.ref, root.ref]).end()
+
+    sent, kept = {span["name"]: span for span in endpoint.spans}, recorded.span("process slack")
+    assert (sent["process slack"]["attributes"], len(sent["chat"]["links"])) == ({"insomnia.session.key": "ma"}, 1)
+    assert sent["process slack"]["kind"] == "CONSUMER" and sent["chat"]["parent_id"] == sent["process slack"]["span_id"]
+    assert kept["attributes"] == {"insomnia.route": "main", "insomnia.session.key": "main"}
+    assert len(recorded.span("chat")["links"]) == 2
+
+
 def test_a_collector_that_comes_back_gets_what_waited(endpoint: Receiver) -> None:
     endpoint.answer = Answer.UNAVAILABLE
 

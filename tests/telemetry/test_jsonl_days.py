@@ -131,21 +131,52 @@ def test_only_names_of_ours_count(tmp_path: Path) -> None:
 def test_a_file_stays_for_ninety_days(logs: Logs) -> None:
     logs.folder.mkdir()
     today = day_of(MIDNIGHT)
-    names = {ago: f"bot-{today - timedelta(days=ago)}.log" for ago in (90, 91, 400)}
+    names = {ago: f"bot-{today - timedelta(days=ago)}.log" for ago in (1, 2, 90, 91, 400)}
     for name in names.values():
         (logs.folder / name).touch()
 
     logs.write(when=MIDNIGHT)
 
-    assert {name for _, name in day_files(logs.folder, Stream.BOT)} == {names[90], f"bot-{NEXT_DAY}.log"}
+    assert {name for _, name in day_files(logs.folder, Stream.BOT)} == {names[1], names[2], names[90], f"bot-{NEXT_DAY}.log"}
 
 
 def test_what_is_too_old_goes_with_each_new_day_of_a_process_that_stays(logs: Logs) -> None:
     logs.write(when=MIDNIGHT)
-    logs.now += 91 * DAY_NS
-    logs.write({"n": 1}, when=logs.now)
+    logs.now += 90 * DAY_NS
+    for _ in range(3):
+        logs.now += DAY_NS
+        logs.write({"n": 1}, when=logs.now)
 
-    assert [name for _, name in day_files(logs.folder, Stream.BOT)] == ["bot-2026-06-01.log"]
+    assert [name for _, name in day_files(logs.folder, Stream.BOT)] == [f"bot-2026-06-0{n}.log" for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("years", [1, 10])
+def test_a_clock_that_leaps_ahead_deletes_nothing_and_hinders_nothing_later(logs: Logs, years: int) -> None:
+    logs.now = MIDNIGHT
+    for _ in range(5):
+        logs.now += DAY_NS
+        logs.write(when=logs.now)
+    before = day_files(logs.folder, Stream.BOT)
+    right = logs.now
+
+    logs.now = right + years * 365 * DAY_NS
+    logs.write(when=logs.now)
+    leapt = day_files(logs.folder, Stream.BOT)
+    for days in (98, 99, 100):
+        logs.now = right + days * DAY_NS
+        logs.write(when=logs.now)
+
+    assert leapt[:-1] == before and len(leapt) == 6
+    assert [day for day, _ in day_files(logs.folder, Stream.BOT)] == [day_of(right + days * DAY_NS) for days in (98, 99, 100, years * 365)]
+
+
+def test_a_link_that_was_deleted_alone_is_back_with_the_next_line(logs: Logs) -> None:
+    logs.write(when=logs.now)
+    logs.current.unlink()
+
+    logs.write({"n": 2}, when=logs.now)
+
+    assert logs.current.read_text().count("\n") == 2
 
 
 def test_the_file_being_written_stays_however_old_its_day_is(logs: Logs) -> None:

@@ -71,6 +71,32 @@ def test_a_value_that_we_do_not_know_is_said_and_replaced_by_the_default(name: s
     assert value in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("own", ["OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT"])
+def test_a_wrong_time_out_is_named_by_the_variable_that_has_it(own: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert read(**BASE, **{own: "9" * 5_000})["traces"].timeout_seconds == 10
+    assert f"telemetry: {own}=9" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+def test_what_is_blank_counts_as_not_set(blank: str, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_LOGS_EXPORTER")
+
+    assert read(**BASE, **dict.fromkeys(names, blank)) == read(**BASE)
+    assert read(OTEL_EXPORTER_OTLP_ENDPOINT=blank) == {}
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"])
+def test_an_endpoint_without_a_scheme_is_named_and_used_over_grpc_only(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    environ = {name: "user:SECRET@collector:4318"}
+
+    assert read(**environ) == {}
+    assert capsys.readouterr().err.splitlines() == [
+        f"insomnia: telemetry: {name} has to begin with http:// or https://; nothing is sent there (said once)"
+    ]
+    assert read(**environ, OTEL_EXPORTER_OTLP_PROTOCOL="grpc")["traces"].endpoint == environ[name]
+
+
 def test_disabled_means_that_nothing_leaves_the_machine() -> None:
     assert read(**BASE, OTEL_SDK_DISABLED="true") == {}
     assert read(**BASE, OTEL_SDK_DISABLED="false").keys() == {"traces", "metrics", "logs"}

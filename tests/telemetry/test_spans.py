@@ -13,7 +13,7 @@ from telemetry.names import Attr, SpanName
 from tests.telemetry.conftest import Recorded, recording
 
 
-async def test_a_reply_is_one_trace_across_the_queue_of_its_lane(recorded: Recorded) -> None:
+async def test_c087_a_reply_is_one_trace_across_the_queue_of_its_lane(recorded: Recorded) -> None:
     emit = recorded.emit
     queue: asyncio.Queue[Any] = asyncio.Queue()
 
@@ -84,6 +84,7 @@ def test_an_exception_fails_the_span_with_its_class_and_none_of_its_text(recorde
 
     span = recorded.span("invoke_agent")
     assert span["status"] == "ERROR"
+    assert [kept.status.description for kept in recorded.kept.ended] == [span["attributes"]["error.type"]], "viewers show that"
     assert span["attributes"] == {"error.type": "ValueError"}
     assert span["events"] == []
     assert "hunter2" not in repr(recorded.kept.ended[0].to_json())

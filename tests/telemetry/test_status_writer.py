@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -122,7 +123,9 @@ def no_space(path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("obstacle", ["no folder", "a folder in its place", "a file for a folder"])
 def test_nothing_on_the_disk_reaches_whoever_emits(obstacle: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "telemetry" / "status.json"
+    path = tmp_path / "gone" / "status.json"
+    if obstacle == "no folder":
+        path = tmp_path / "gone" / "telemetry" / "status.json"
     if obstacle == "a folder in its place":
         (path / "in the way").mkdir(parents=True)
     if obstacle == "a file for a folder":
@@ -212,3 +215,15 @@ def test_a_full_disk_costs_the_file_and_nothing_else(tmp_path: Path) -> None:
         latest.shutdown()
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_a_folder_that_is_deleted_under_a_running_bot_is_made_again(tmp_path: Path, counting: Counting) -> None:
+    writer = StatusWriter(tmp_path / "telemetry" / "status.json", counting)
+    assert writer.write()
+    shutil.rmtree(tmp_path / "telemetry")
+
+    assert writer.write()
+    writer.close()
+
+    assert read_status(tmp_path / "telemetry" / "status.json") is not None
+    assert (tmp_path / "telemetry").stat().st_mode & 0o777 == 0o700

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -134,7 +135,7 @@ def test_a_folder_that_is_not_there_is_said_once_and_tried_again(
     make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("telemetry.trace_writing.RETRY_SECONDS", 0.0)
-    store = make(tmp_path / "gone" / "traces.db")
+    store = make(tmp_path / "gone" / "deeper" / "traces.db")
     end(store, *known(1).spans)
     store.force_flush()
     end(store, *known(2).spans)
@@ -144,11 +145,26 @@ def test_a_folder_that_is_not_there_is_said_once_and_tried_again(
     end(store, *known(3).spans)
     store.force_flush()
 
-    assert ids(found(tmp_path / "gone" / "traces.db")) == [3]
+    assert ids(found(tmp_path / "gone" / "deeper" / "traces.db")) == [3]
     assert store.dropped == 10
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert "traces are missing until it can, replies are not affected" in told
+
+
+def test_a_folder_that_is_deleted_under_a_running_bot_is_made_again(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "telemetry" / "traces.db"
+    store = make(path)
+    end(store, *known(1).spans)
+    store.force_flush()
+    shutil.rmtree(path.parent)
+
+    end(store, *known(2).spans)
+    store.force_flush()
+
+    assert (ids(found(path)), store.dropped) == ([2], 0)
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert capsys.readouterr().err == ""
 
 
 def test_a_file_that_somebody_locks_costs_only_those_spans(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,8 @@ def test_with_a_trace_goes_all_that_it_is_found_by(tmp_path: Path) -> None:
     into = writer(path, seconds=86_400, now=BEGAN + 10 * DAY)
     into.write(refetched(1).spans)
     into.write(reset(2, "hibernate", began=BEGAN).spans)
-    into.write(known(3, began=BEGAN + 10 * DAY).spans)
+    for number, day in enumerate((8, 9, 10), 3):
+        into.write(known(number, began=BEGAN + day * DAY).spans)
 
     into.prune()
     into.close()
@@ -81,7 +82,7 @@ def test_with_a_trace_goes_all_that_it_is_found_by(tmp_path: Path) -> None:
         table: db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("traces", "spans", "posts", "resets", "starts")
     }
     db.close()
-    assert counts == {"traces": 1, "spans": 1, "posts": 1, "resets": 0, "starts": 0}
+    assert counts == {"traces": 2, "spans": 2, "posts": 2, "resets": 0, "starts": 0}
 
 
 def test_one_turn_takes_only_some_steps_and_says_that_there_is_more(tmp_path: Path) -> None:
@@ -108,3 +109,26 @@ def test_a_span_that_comes_after_its_trace_was_dropped_begins_it_anew(tmp_path: 
     with reading(path) as traces:
         trace = traces.trace(late.id)
     assert trace and len(trace.spans) == 1
+
+
+def test_a_clock_that_leaps_ahead_deletes_nothing_and_hinders_nothing_later(tmp_path: Path) -> None:
+    path, clock = tmp_path / "traces.db", [BEGAN]
+    into = writer(path, seconds=90 * 86_400, clock=lambda: clock[0])
+    future = known(1, began=BEGAN + 3_650 * DAY)
+    for number in range(2, 102):
+        into.write(known(number, began=BEGAN + number * MS).spans)
+
+    clock[0] = BEGAN + 3_650 * DAY
+    into.write(future.spans)
+    leapt = into.prune() or len(found(path))
+    clock[0] = BEGAN
+    into.write(known(102, began=BEGAN).spans)
+    for day in (198, 199, 200):
+        clock[0] = BEGAN + day * DAY
+        into.write(known(1_000 + day, began=clock[0]).spans)
+    while into.prune():
+        pass
+    into.close()
+
+    assert leapt == 101
+    assert ids(found(path)) == [1, 1_200, 1_199, 1_198]

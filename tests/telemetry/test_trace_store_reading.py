@@ -103,7 +103,7 @@ def test_a_cancelled_reply_and_one_that_says_nothing_are_cancelled_and_a_dropped
     cancelled, silent, dropped = Made(1), Made(2), Made(3)
     root(cancelled, 5, REPLY_OUTCOME="cancelled")
     root(silent, 5)
-    root(dropped, 5, REPLY_OUTCOME="cancelled", REPLY_REASON="not_allowed")
+    root(dropped, 5, REPLY_OUTCOME="dropped", REPLY_REASON="not_allowed")
     store(path, cancelled, silent, dropped)
 
     assert {about.trace_id: (about.outcome, about.reason) for about in found(path)} == {

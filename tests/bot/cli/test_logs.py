@@ -73,6 +73,21 @@ def test_what_went_wrong_has_a_colour_on_a_terminal_and_a_word_everywhere(
     assert "  \033[33mwarn \033[0m  log_gap" in shown(capsys)[0][0]
 
 
+def test_debug_lines_are_shown_to_whoever_asks_for_them(logs: Logs, capsys: pytest.CaptureFixture[str]) -> None:
+    logs.write({"n": 1}, event=Event.MESSAGE_DROPPED, when=logs.now)
+    (file,) = logs.folder.glob("bot-*.log")
+    file.write_bytes(file.read_bytes().replace(b'"info"', b'"debug"'))
+
+    lines, err = shown(capsys)
+    assert lines == [] and "nothing but debug lines since" in err and err.endswith("to see them: insomnia logs --all\n")
+    for asked in (["--all"], ["--json"], ["--event", "message_dropped"]):
+        assert len(shown(capsys, *asked)[0]) == 1
+
+    logs.write({"n": 2}, event=Event.REPLY, when=logs.now)
+    (line,), err = shown(capsys)
+    assert "reply" in line and err == ""
+
+
 def test_the_examples_of_the_page_can_be_typed() -> None:
     page = (ROOT / "docs" / "following-logs.md").read_text(encoding="utf-8")
     examples = re.findall(r"^insomnia (logs[^#\n]*)", page, re.MULTILINE)

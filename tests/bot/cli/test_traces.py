@@ -16,10 +16,13 @@ Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def left(tmp_path: Path) -> Left:
+def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Left:
+    """A bot runs over it."""
+    monkeypatch.setattr("bot.cli.traces.bot_runs", lambda _: True)
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
     left = Left(tmp_path)
     dropped = Made(6, BEGAN + 5_000 * MS)
-    root(dropped, 2, REPLY_OUTCOME="cancelled", REPLY_REASON="not_allowed")
+    root(dropped, 2, REPLY_OUTCOME="dropped", REPLY_REASON="not_allowed")
     left.traces(
         refetched(1),
         known(2, began=BEGAN + 1_000 * MS),
@@ -103,6 +106,29 @@ def test_json_holds_the_same(left: Left, capsys: Capture) -> None:
     ]
 
 
+def test_where_no_bot_runs_nothing_does(left: Left, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+
+    assert traces(left) == 0
+    assert rows(capsys)[1].split()[:3] == ["00000007", "main", "interrupted"]
+    assert traces(left, "--outcome", "interrupted", "--json") == 0
+    assert [(one["trace_id"][:8], one["outcome"]) for one in json.loads(capsys.readouterr().out)] == [("00000007", "interrupted")]
+    assert traces(left, "--outcome", "answered", "--limit", "1") == 0
+    assert [row.split()[0] for row in rows(capsys)[1:]] == ["00000002"]
+
+
+def test_a_terminal_that_knows_ascii_only_is_told_in_ascii(left: Left, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Made(8, BEGAN + 9_000 * MS)
+    root(made, 2, REPLY_OUTCOME="answered", ROUTE="サポート")
+    left.traces(made)
+    monkeypatch.setenv("LC_ALL", "C")
+
+    assert traces(left) == traces(left, "--json") == 0
+
+    told = capsys.readouterr().out
+    assert told.isascii() and "????" in told and "\\u30b5" in told
+
+
 @pytest.mark.parametrize(("columns", "headings"), [(140, 7), (100, 6), (60, 5)])
 def test_a_terminal_gets_as_many_columns_as_it_is_wide(
     left: Left, columns: int, headings: int, capsys: Capture, monkeypatch: pytest.MonkeyPatch
@@ -142,12 +168,17 @@ def test_a_word_that_is_none_is_a_usage_error(left: Left, argv: list[str], told:
     assert told in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("limit", ["0", "-1", "x"])
-def test_a_limit_below_one_is_a_usage_error(left: Left, limit: str) -> None:
+@pytest.mark.parametrize("limit", ["0", "-1", "x", "9" * 20, "9" * 5_000, "１"])
+def test_a_limit_that_is_none_is_a_usage_error_in_words(left: Left, limit: str, capsys: Capture) -> None:
     with pytest.raises(SystemExit) as ended:
         traces(left, "--limit", limit)
 
     assert ended.value.code == 2
+    assert f"argument --limit: {limit[:40]} is not a whole number from 1 to 999999999\n" in capsys.readouterr().err
+
+
+def test_any_time_may_be_asked_for(left: Left) -> None:
+    assert traces(left, "--since", "999999999w") == traces(left, "--since", "9999-12-31T00:00", "--limit", "999999999") == 0
 
 
 def test_without_a_store_it_says_how_to_get_one(tmp_path: Path, capsys: Capture) -> None:

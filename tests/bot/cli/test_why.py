@@ -23,6 +23,7 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture
 def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Left:
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
     return Left(tmp_path)
 
 
@@ -41,6 +42,23 @@ def test_the_page_is_printed_for_every_form_of_a_reference(left: Left, ref: str,
     assert told.out.startswith("Answered in 3.40 s · 2026-1")
     assert f"Trace     {refetched().id}\n" in told.out
     assert max(map(len, told.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("environ", [{"LC_ALL": "C"}, {"LC_ALL": "", "LC_CTYPE": "", "LANG": "POSIX"}, {"TERM": "dumb"}], ids=str)
+def test_a_terminal_that_knows_ascii_only_is_told_in_ascii(
+    left: Left, environ: dict[str, str], capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left.traces(refetched())
+    left.row(refetched(), state="answering", user_profile={"display_name": "結衣"})
+    assert why(left, TS) == 0
+    assert not capsys.readouterr().out.isascii()
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+
+    assert why(left, TS) == why(left, TS, "--json") == 0
+
+    told = capsys.readouterr().out
+    assert told.isascii() and "by ?? (U012ABC)" in told and "####" in told
 
 
 def test_json_is_one_object_with_the_reference_as_it_was_given(left: Left, capsys: Capture) -> None:

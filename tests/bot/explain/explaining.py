@@ -31,6 +31,7 @@ class Left:
 
     def __init__(self, folder: Path) -> None:
         self.workspace = Workspace(folder)
+        folder.mkdir(exist_ok=True)
         self.workspace.prepare()
         self.clock = FakeClock(BEGAN / 1e9)
         self.runs, self.sleeps = True, 0
@@ -60,9 +61,9 @@ class Left:
             inbox.end(row.id, outcome, reason)
         db.close()
 
-    def line(self, after_ms: float, event: str, **fields: Any) -> None:
+    def line(self, after_ms: float, event: str, /, **fields: Any) -> None:
         at = datetime.fromtimestamp((BEGAN + after_ms * MS) / 1e9, UTC)
-        with (self.workspace.logs / f"bot-{at:%Y-%m-%d}.log").open("a") as file:
+        with (self.workspace.logs / f"bot-{at:%Y-%m-%d}.log").open("a", errors="backslashreplace") as file:
             ts = f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
             file.write(json.dumps({"ts": ts, "event": event, "level": "info", **fields}, ensure_ascii=False) + "\n")
 

@@ -10,8 +10,11 @@ from bot.explain import explainer
 from bot.explain.explainer import Explainer
 from bot.words import Language
 from telemetry.events import Thread
+from telemetry.names import Attr
+from telemetry.trace_rows import Begun
 from tests.bot.explain.explaining import Left
 from tests.telemetry.made_traces import BEGAN, CHANNEL, MS, POST_TS, TEAM, THREAD_TS, TS, Made, failed, known, refetched, reset, root
+from tests.telemetry.stores import begun, writer
 
 HERE = Thread(TEAM, CHANNEL, THREAD_TS)
 EN = Language.ENGLISH
@@ -33,10 +36,17 @@ def left(tmp_path: Path) -> Left:
     return Left(tmp_path)
 
 
-def asked(left: Left, *, ts: str = "", thread: Thread = HERE, waiting: Waiting | None = None) -> str:
+def asked(
+    left: Left, *, ts: str = "", thread: Thread = HERE, waiting: Waiting | None = None, language: Language = EN, besides: str = ""
+) -> str:
     waiting = waiting or Waiting()
     explainer = Explainer(left.workspace.traces_db, sleep=waiting.sleep, monotonic=lambda: waiting.elapsed)
-    return explainer.sentence(thread, EN, message_ts=ts).sentence
+    return explainer.sentence(thread, language, message_ts=ts, besides=besides).sentence
+
+
+def restarted(left: Left) -> None:
+    """A store that is opened marks what an earlier process left."""
+    writer(left.workspace.traces_db).write([])
 
 
 def test_the_newest_reply_of_the_thread_is_explained(left: Left) -> None:
@@ -47,11 +57,43 @@ def test_the_newest_reply_of_the_thread_is_explained(left: Left) -> None:
 
 def test_a_drop_and_an_interrupted_attempt_are_no_reply(left: Left) -> None:
     dropped = Made(3, BEGAN + 2 * MS)
-    root(dropped, 1, REPLY_OUTCOME="cancelled", REPLY_REASON="not_allowed")
+    root(dropped, 1, REPLY_OUTCOME="dropped", REPLY_REASON="not_allowed")
     left.traces(refetched(1), dropped)
     left.traces(known(4, began=BEGAN + 3 * MS), unended=True)
+    restarted(left)
 
     assert asked(left).endswith("trace 00000001)")
+
+
+@pytest.mark.parametrize(("language", "still"), [(EN, "I am still working on it."), (Language.JAPANESE, "まだ処理中です。")])
+def test_while_an_answer_is_being_made_it_says_so(left: Left, language: Language, still: str) -> None:
+    left.traces(refetched(1))
+    asking = Made(3, BEGAN + 2 * MS)
+    root(asking, None)
+    asking.spans[0]._attributes = {**(asking.spans[0].attributes or {}), Attr.MESSAGING_MESSAGE_ID: "1796040199.000100"}  # type: ignore[assignment]
+    writer(left.workspace.traces_db).write([*begun(known(2, began=BEGAN + MS)), Begun(asking.spans[0])])
+
+    assert asked(left, language=language, besides="1796040199.000100").startswith(still)
+
+
+def test_what_was_broken_off_and_not_made_since_is_said_so(left: Left) -> None:
+    left.traces(known(1), unended=True)
+    restarted(left)
+
+    assert asked(left).startswith("I was stopped before I could answer.")
+
+
+@pytest.mark.parametrize(
+    ("language", "never"), [(EN, "I have not answered in this thread yet."), (Language.JAPANESE, "このスレッドではまだ回答していません。")]
+)
+def test_where_it_never_answered_it_says_that(left: Left, language: Language, never: str) -> None:
+    dropped = Made(3, BEGAN + 2 * MS)
+    root(dropped, 1, REPLY_OUTCOME="dropped", REPLY_REASON="not_allowed")
+    left.traces(known(1, began=BEGAN - 10**12), dropped)
+    younger = Thread(TEAM, CHANNEL, "1796040001.000100")
+
+    assert asked(left, thread=younger, language=language) == never
+    assert asked(left, thread=Thread(TEAM, CHANNEL, "1700000000.000100")) == "I have no record of that answer any more."
 
 
 @pytest.mark.parametrize("ts", [TS, POST_TS])

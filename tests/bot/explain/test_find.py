@@ -321,6 +321,23 @@ def test_a_prefix_that_only_the_log_knows_may_be_ambiguous_too(left: Left) -> No
         left.find("aaaa")
 
 
+def test_the_beginning_of_a_trace_id_is_none_of_a_message_s_time(left: Left) -> None:
+    left.line(1, "gate_decision", trace_id=known().id, message_ts=TS, channel=CHANNEL, decision="known")
+
+    assert left.find(TS).gate.decision == "known"
+    with pytest.raises(NotFound):
+        left.find(TS[:10])
+
+
+def test_what_a_line_leads_to_is_told_from_the_store_where_that_has_it(left: Left) -> None:
+    left.traces(refetched())
+    left.line(1, "gate_decision", trace_id=refetched().id, message_ts="1796040191.000200", decision="known")
+
+    found = left.find("1796040191.000200")
+
+    assert (found.source, found.gate.decision, found.history.read) == ("trace", "refetched", 30)
+
+
 def test_several_attempts_at_a_message_are_no_ambiguity_and_the_newest_is_meant(left: Left) -> None:
     again = Made(2, BEGAN + MS)
     root(again, 900, links=[known(1).id], REPLY_ATTEMPT=2, REPLY_OUTCOME="answered")

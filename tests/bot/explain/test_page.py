@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import bot.assembly
 from bot.cli.terminal import width
 from bot.explain.bars import MOST_ROWS, duration
-from bot.explain.explanation import Explanation, Gate
-from bot.explain.page import ago
+from bot.explain.explanation import Explanation, Gate, History, ModelCall, Session, as_json
+from bot.explain.page import EMBEDDED_ACCOUNT, ago
 from telemetry.events import Outcome
 from tests.bot.explain.explaining import Left, shown
 from tests.telemetry.made_traces import BEGAN, CHANNEL, MS, SESSION, TEAM, THREAD_TS, TS, Made, failed, known, refetched, reset, root, run
@@ -85,7 +86,7 @@ Asked     in C012ABC, message 1796040190.000200, in the thread 1796040000.000100
 Gate      the thread was read again from Slack, because the session's context
           had been compacted since (refetched, after_compaction); asked 2 times,
           since the context was lost before an answer was made
-History   12 messages read from Slack, not all of the thread could be read
+History   12 messages read from Slack, which is not all of the thread
 Session   route main, 0b9d3c1e-5e55-4c1f-9a51-6a7e2f3c4d5e, context number 4, 0
           known threads
 Resets    on the way: the CLI compacted the context (compaction_auto), 7 threads
@@ -284,6 +285,41 @@ def test_the_attempts_at_a_message_point_at_each_other(left: Left) -> None:
     assert f"this is attempt 2 at the message; the one before it:\n          {known(1).id}" in left.page(TS)
     assert f"the one after it:\n          {again.id}" in left.page(known(1).id)
     assert left.page(known(1).id).startswith("Interrupted: the bot's process ended before it was done · ")
+
+
+def test_a_message_that_had_only_waited_has_no_attempt_before_it(left: Left) -> None:
+    again = Made(2, BEGAN + MS)
+    root(again, 900, links=[known(1).id], REPLY_OUTCOME="answered")
+    left.traces(again)
+
+    page = left.page(TS)
+
+    assert f"it had waited before, until the bot was stopped:\n          {known(1).id}" in page
+    assert "attempt 1" not in page and "the one before" not in page
+
+
+@pytest.mark.parametrize(
+    ("history", "words"),
+    [
+        (History(incomplete=True), "the thread could not be read from Slack"),
+        (History(), "nothing read from Slack"),
+        (History(read=1, incomplete=True), "1 message read from Slack, which is not all of the thread"),
+    ],
+)
+def test_how_much_was_read_is_said_without_contradicting_itself(history: History, words: str) -> None:
+    told = shown(Explanation(trace_id="1" * 32, gate=Gate(decision="refetch_failed"), history=history))
+
+    assert f"History   {words}\n" in told
+
+
+@pytest.mark.parametrize(("account", "is_billed"), [("embedded", False), ("work", True)])
+def test_what_a_stand_in_costs_is_billed_to_nobody(account: str, is_billed: bool) -> None:
+    call = ModelCall(model="m", input_tokens=1, output_tokens=1, cost_usd=0.1 + 0.2)
+    told = Explanation(trace_id="1" * 32, session=Session(account=account), model=(call,))
+
+    assert ("$0.3000 (embedded model: nothing is billed)" in " ".join(shown(told).split())) is not is_billed
+    assert as_json(told, ref="x", links={})["model"][0]["cost_usd"] == 0.3
+    assert EMBEDDED_ACCOUNT == bot.assembly.EMBEDDED_ACCOUNT
 
 
 @pytest.mark.parametrize(
