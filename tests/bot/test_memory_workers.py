@@ -188,6 +188,8 @@ async def test_a_defect_around_one_run_does_not_end_the_next_one(ground: Ground,
 async def test_a_person_who_asks_gets_every_session_read(ground: Ground) -> None:
     async with ground.workers as workers:
         workers.begin()
+        while not ground.extract.recovered:
+            await asyncio.sleep(0.001)
         ground.extract.known = [ground.session("s1", FEW), ground.session("s2")]
 
         ended = await ground.workers.extract_now()
@@ -196,9 +198,13 @@ async def test_a_person_who_asks_gets_every_session_read(ground: Ground) -> None
     assert [(await ground.extract.next())[1] for _ in range(2)] == [T.MANUAL, T.MANUAL]
 
 
-async def test_a_person_who_hangs_up_cancels_the_run_as_his_wish(ground: Ground) -> None:
+async def test_a_person_who_hangs_up_cancels_the_run_as_his_wish() -> None:
+    ground = Ground(unasked=False)  # what it does by itself would come between
     ground.extract.stuck.add("long")
-    async with ground.workers:  # not begun: what it does by itself would come between
+    async with ground.workers as workers:
+        workers.begin()
+        while not ground.extract.recovered:
+            await asyncio.sleep(0.001)
         ground.extract.known = [ground.session("long", FEW), ground.session("s2", FEW)]
         async with asyncio.TaskGroup() as group:
             asking = group.create_task(ground.workers.extract_now())
@@ -240,7 +246,8 @@ async def test_where_it_is_switched_off_nothing_runs_but_what_a_person_asks_for(
         workers.begin()
         ground.workers.turn_ended("main", "main", "s1")
         ground.workers.session_ended("main", "main", "s1", None)
-        await asyncio.sleep(0)
+        while not ground.extract.recovered:
+            await asyncio.sleep(0.001)
 
         await ground.workers.extract_now()
 
