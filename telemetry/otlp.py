@@ -68,13 +68,24 @@ def _target(signal: Signal, environ: Mapping[str, str], troubles: Troubles) -> T
     if "none" in wanted or not (base or own or "otlp" in wanted):
         return None
     protocol = _protocol(signal, environ, troubles)
-    if protocol != "grpc" and (said := own or base) and not said.lower().startswith(("http://", "https://")):
+    if (said := own or base) and (wrong := _wrong(said, protocol)):
         name = _name(signal, "ENDPOINT") if own else ENDPOINT
-        troubles.say(name, f"{name} has to begin with http:// or https://; nothing is sent there")
+        troubles.say(name, f"{name} {wrong}; nothing is sent there")
         return None
     base = base or DEFAULT_ENDPOINTS[protocol]
     shared = base if protocol == "grpc" else f"{base.rstrip('/')}/v1/{signal}"
     return Target(signal=signal, protocol=protocol, endpoint=own or shared, timeout_seconds=_timeout(signal, environ, troubles))
+
+
+def _wrong(endpoint: str, protocol: str) -> str:
+    """What is, without a word of it: a password may be in it. gRPC has schemes of its own, and may go without."""
+    if not endpoint.lower().startswith(("http://", "https://")) and (protocol != "grpc" or "://" in endpoint):
+        return "" if protocol == "grpc" else "has to begin with http:// or https://"
+    try:
+        parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
+        return "" if parts.hostname and parts.port != 0 else "names no host, or port 0"
+    except ValueError:  # that of the library quotes it
+        return "is no address (what stands before an @ in it has to be percent-encoded)"
 
 
 def _name(signal: Signal, name: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from bot.cli import FAILED, USAGE, CommandError
 from bot.cli.memory_query import CALLER, ask
+from bot.cli.put_aside import put_aside
 from bot.cli.terminal import grey, one_line, safe, table
 from bot.workspace import Workspace
 from memory.lint import Report, Violation
@@ -54,6 +55,8 @@ def list_records(args: argparse.Namespace) -> int:
         print(safe(table([("KIND", "SLUG", "STATUS", "SCOPE", "UPDATED", "TITLE"), *map(_row, shown)])))
     if any(isinstance(each.record, BadRecord) for each in shown) or view.strays:
         print(grey(f"Some files cannot be read: {HOW_TO_MEND}"))
+    if told := put_aside(workspace.state):
+        print(grey(told))
     return 0
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from bot.cli import USAGE, CommandError
 from bot.cli.control import SlackControl
+from bot.cli.put_aside import put_aside
 from bot.cli.settings import mend_environment, read_settings
 from bot.cli.terminal import one_line, table
 from bot.config import Settings
@@ -41,7 +42,14 @@ def run(args: argparse.Namespace) -> int:
     except WorkspaceError as error:
         raise CommandError(str(error), USAGE) from error
     print(json.dumps(results, ensure_ascii=False, indent=2) if args.json else page(results))
-    return int(any(result["status"] in ("failed", "cancelled") for result in results))
+    if (told := put_aside(workspace.state)) and not args.json:
+        print(told)
+    return int(any(_counts_as_failed(result) for result in results))
+
+
+def _counts_as_failed(result: Result) -> bool:
+    """What a dead process left undone was read again just now, or that failed too."""
+    return result["status"] in ("failed", "cancelled") and not result.get("recovered")
 
 
 def page(results: Sequence[Result]) -> str:
@@ -59,7 +67,8 @@ def _what(result: Result) -> str:
     where = f"entries {first} to {last}: " if first else ""
     staged = f"staged {len(result['staged_ids'])}" if result["staged_ids"] else str(result["reason"]).replace("_", " ")
     detail = f" ({one_line(result['detail'])})" if result["detail"] else ""
-    return f"{where}{staged}{detail}"
+    earlier = "an earlier run that was cut off: " if result.get("recovered") else ""
+    return f"{earlier}{where}{staged}{detail}"
 
 
 def _ask(bot: RunningBot) -> list[Result]:

@@ -97,6 +97,25 @@ def test_an_endpoint_without_a_scheme_is_named_and_used_over_grpc_only(name: str
     assert read(**environ, OTEL_EXPORTER_OTLP_PROTOCOL="grpc")["traces"].endpoint == environ[name]
 
 
+@pytest.mark.parametrize(
+    "address", ["http://user:SEC/RET@collector", "http://[::1", "http://collector:99999", "http://", "http://collector:0"]
+)
+@pytest.mark.parametrize("protocol", ["grpc", "http/protobuf"])
+def test_an_address_that_is_none_is_said_once_and_not_quoted(address: str, protocol: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert read(OTEL_EXPORTER_OTLP_ENDPOINT=address, OTEL_EXPORTER_OTLP_PROTOCOL=protocol) == {}
+
+    said = capsys.readouterr().err
+    assert said.startswith("insomnia: telemetry: OTEL_EXPORTER_OTLP_ENDPOINT ") and said.count("\n") == 1
+    assert "SEC" not in said and "nothing is sent there" in said
+
+
+@pytest.mark.parametrize("address", ["collector:4317", "unix:///run/collector.sock", "dns:///collector:4317", "https://collector"])
+def test_grpc_has_addresses_of_its_own(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    targets = read(OTEL_EXPORTER_OTLP_ENDPOINT=address, OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
+
+    assert {target.endpoint for target in targets.values()} == {address} and capsys.readouterr().err == ""
+
+
 def test_disabled_means_that_nothing_leaves_the_machine() -> None:
     assert read(**BASE, OTEL_SDK_DISABLED="true") == {}
     assert read(**BASE, OTEL_SDK_DISABLED="false").keys() == {"traces", "metrics", "logs"}
