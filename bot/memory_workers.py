@@ -198,8 +198,8 @@ class MemoryWorkers:
             self._want(seen.session, trigger, seen.link)
         elif after_turn:
             self._emit(MemoryRunNotDue(worker=MemoryWorker.EXTRACT, trigger=MemoryTrigger.TURN_THRESHOLD))
-        else:
-            self._seen.pop(seen.session.id, None)  # idle, and read to its end: the next turn brings it back
+        elif self._seen.get(seen.session.id) is seen:  # else a turn came while it was looked
+            del self._seen[seen.session.id]  # idle, and read to its end: the next turn brings it back
 
     async def _backlog(self, session: Session) -> Backlog:
         return await asyncio.to_thread(self._extractor.backlog, session)

@@ -7,6 +7,7 @@ read is never guessed: from the start everything would be extracted twice.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,14 @@ from memory.disk import Disk, read_small, replace, temporary_of
 
 FORMAT = 1
 BACK_OFF_SECONDS = (60.0, 300.0, 1_800.0, 10_800.0)
+MAX_SEEN, SEEN_CHARS = 4_096, 8  # lines, and hexadecimal digits of each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
     """`next`: the first entry not read. `generation` grows when the log was replaced by another one under its name.
-    `offset`, in bytes, `anchor`, a sha256, and `said_at` are of the last line read: they find the place again.
+    `offset`, in bytes, `anchor`, a sha256, and `said_at` are of the last line read: they find the place again. `seen`: the
+    beginnings of the sha256 of the last `MAX_SEEN` entries read, for a log in which that line is gone.
     """
 
     generation: int = 0
@@ -29,10 +32,16 @@ class Cursor:
     anchor: str = ""
     said_at: str = ""
     run_id: str = ""
+    seen: str = ""
 
     @property
     def place(self) -> tuple[int, int]:
         return self.generation, self.next
+
+    @property
+    def forgot(self) -> bool:
+        """More was read than `seen` holds."""
+        return len(self.seen) >= MAX_SEEN * SEEN_CHARS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +83,7 @@ class Cursors:
             return Cursor()
         try:
             return cursor_from(json.loads(raw))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise StateUnreadable(f"{path.name} in _state/cursors cannot be read; remove it to have the session read again") from error
 
     def advance(self, session_id: str, cursor: Cursor) -> None:
@@ -89,7 +98,7 @@ class Cursors:
             fields = _fields(read_small(self._attempts / f"{session_id}.json") or b"{}")
             found = Attempts(**{name: fields[name] for name in Attempts.__dataclass_fields__})
             whole = all(type(value) in (int, float) for value in asdict(found).values())
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             return none
         return found if whole and (found.generation, found.start) == at.place else none
 
@@ -109,11 +118,22 @@ class Cursors:
             self._disk.unlink(self._attempts / f"{session_id}.json")
 
 
+def remembering(seen: str, sha256: Iterable[str]) -> str:
+    """`Cursor.seen` with these read as well."""
+    return (seen + "".join(one[:SEEN_CHARS] for one in sha256))[-MAX_SEEN * SEEN_CHARS :]
+
+
+def known_again(cursor: Cursor) -> Callable[[str, str], bool]:
+    """Whether an entry, by sha256 and time, was read. Of a cursor that remembers none, an older one, time alone decides."""
+    seen = {cursor.seen[at : at + SEEN_CHARS] for at in range(0, len(cursor.seen), SEEN_CHARS)}
+    return lambda sha256, ts: sha256[:SEEN_CHARS] in seen if seen else ts <= cursor.said_at
+
+
 def cursor_from(read: Any) -> Cursor:
     """Raises ValueError, TypeError, KeyError."""
-    fields = {name: read[name] for name in Cursor.__dataclass_fields__}
+    fields = {"seen": read.get("seen", ""), **{name: read[name] for name in Cursor.__dataclass_fields__ if name != "seen"}}
     cursor = Cursor(**fields)
-    numbers, words = (cursor.generation, cursor.next, cursor.offset), (cursor.anchor, cursor.said_at, cursor.run_id)
+    numbers, words = (cursor.generation, cursor.next, cursor.offset), (cursor.anchor, cursor.said_at, cursor.run_id, cursor.seen)
     if read.get("v") != FORMAT or any(type(n) is not int or n < 0 for n in numbers) or not all(isinstance(w, str) for w in words):
         raise ValueError("not a cursor of this version")
     return cursor

@@ -9,11 +9,25 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 TEMPORARY = ".tmp-"
 MAX_STATE_BYTES = 256 * 1024  # of a file of ours; the largest is a candidate or a run's end, some KiB
+
+
+# What is written below the memory's own folder.
+FOLDERS = (
+    "",
+    "_staging",
+    "_state",
+    *(f"_state/{name}" for name in ("attempts", "cursors", "locks", "quarantined", "runs")),
+)
+
+
+class NotOurs(OSError):
+    """Something else stands where a folder of ours should. The text is ours, and names no place outside."""
 
 
 class Disk:
@@ -55,6 +69,19 @@ class Disk:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def no_links(memory: Path, folders: Sequence[str] = FOLDERS) -> None:
+    """Raises NotOurs where a link or a file stands for one of them: what is written there would end up elsewhere."""
+    for name in folders:
+        folder = memory / name
+        try:
+            odd = not stat.S_ISDIR(folder.lstat().st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if odd:
+            told = f"memory/{name}".rstrip("/")
+            raise NotOurs(f"{told} in .insomnia is a link or no directory; put a real directory there, or remove it")
 
 
 def temporary_of(path: Path) -> Path:

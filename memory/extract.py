@@ -20,7 +20,7 @@ from memory.extraction import USUAL_LIMITS, Extraction, ExtractLimits, Parts, Ru
 from memory.provenance import ScopeOf, by_channel_id
 from memory.quarantine import Quarantine
 from memory.ranges import Piece, Unread, take, unread
-from memory.run_files import SESSION_ID, RunFile, RunKey
+from memory.run_files import SESSION_ID, RunFile, RunKey, count_of
 from memory.runs import Runs, disk_reason
 from memory.session_entries import LogUnreadable
 from memory.staging import Staging
@@ -147,10 +147,13 @@ class Extractor:
 
     async def drain(self, session: Session, trigger: MemoryTrigger, *, link: TraceRef | None = None) -> Sequence[RunResult]:
         """Range after range until none is left, or one does not complete. That there is no more is told only if there was none."""
-        results = [await self.run(session, trigger, link=link)]
-        while results[-1].moved_on and self._has_more(session, trigger):
+        results: list[RunResult] = []
+        place = self._place(session)
+        while True:
             results.append(await self.run(session, trigger, link=link))
-        return results
+            before, place = place, self._place(session)
+            if not results[-1].moved_on or place == before or not await asyncio.to_thread(self._has_more, session, trigger):
+                return results
 
     # -- one range -----------------------------------------------------------------------------------------------------
     async def _next_range(self, session: Session, trigger: MemoryTrigger, link: TraceRef | None) -> RunResult:
@@ -176,6 +179,13 @@ class Extractor:
     def _take(self, found: Unread, trigger: MemoryTrigger, tokens: int) -> Piece | None:
         return take(found, tokens=tokens, open_tail=trigger not in _WHOLE_TURNS)
 
+    def _place(self, session: Session) -> tuple[int, int] | None:
+        """None: it cannot be read."""
+        try:
+            return self._cursors.read(session.id).place
+        except (StateUnreadable, OSError):
+            return None
+
     def _has_more(self, session: Session, trigger: MemoryTrigger) -> bool:
         try:
             found = unread(session.log, self._cursors.read(session.id), tokens=self._limits.tokens)
@@ -186,7 +196,7 @@ class Extractor:
     def _cursor(self, session: Session) -> Cursor:
         """Past what is published already: a process may have died between the two, and its run file been lost."""
         cursor = self._cursors.read(session.id)
-        while batch := self._staging.published(session.id, cursor.generation, cursor.next):
+        while batch := self._staging.published(session.id, cursor.generation, cursor.next):  # it moves the cursor, or is none
             self._cursors.advance(session.id, batch.cursor)
             cursor = batch.cursor
         return cursor
@@ -212,15 +222,15 @@ class Extractor:
         session_id, about = file.key.session_id, file.about
         work = ExtractWork(session_id=session_id, route=str(about.get("route", "")))
         try:
-            generation, start, last = (int(about[name]) for name in ("generation", "start", "last"))
+            generation, start, last, count = (count_of(about, name) for name in ("generation", "start", "last", "entries"))
             cursor = self._cursors.read(session_id)
-        except (KeyError, TypeError, ValueError, StateUnreadable):
+        except (ValueError, StateUnreadable):
             return MemoryStatus.FAILED, MemoryReason.INTERRUPTED, work
         batch = self._staging.published(session_id, generation, start)
         if batch and batch.run_id == file.run_id:
             self._cursors.advance(session_id, batch.cursor)
             return MemoryStatus.COMPLETED, MemoryReason.CANDIDATES_FOUND, staged_work(work, batch)
-        work = replace(work, range=(start, last), entries=int(about.get("entries", 0)))
+        work = replace(work, range=(start, last), entries=count)
         if cursor.place <= (generation, start) or cursor.run_id != file.run_id:
             return MemoryStatus.FAILED, MemoryReason.INTERRUPTED, work
         if about.get("quarantines"):

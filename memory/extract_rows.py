@@ -10,7 +10,7 @@ import json
 import re
 from functools import lru_cache
 
-from memory.redact import redact
+from memory.redact import redact, visible
 from memory.session_entries import LogEntry
 
 BYTES_PER_TOKEN = 3
@@ -22,8 +22,8 @@ CUT = " … [cut: the rest of this entry was too long]"
 
 @lru_cache(maxsize=4096)
 def clean_text(text: str) -> str:
-    """Without secrets."""
-    return redact(text)
+    """Without secrets, and without signs that nobody sees."""
+    return redact(visible(text))
 
 
 def row(entry: LogEntry, *, tokens: int, evidence: bool = True) -> str:

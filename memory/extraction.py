@@ -60,7 +60,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """How a run ended, or a skip. `range`: first and last entry, both included."""
+    """How a run ended, or a skip. `range`: first and last entry, both included. `recovered`: a dead process began it."""
 
     run_id: str
     status: MemoryStatus
@@ -69,6 +69,7 @@ class RunResult:
     range: tuple[int, int] | None = None
     staged_ids: tuple[str, ...] = ()
     session_id: str = ""
+    recovered: bool = False
 
     @property
     def completed(self) -> bool:
@@ -257,6 +258,7 @@ def result(end: MemoryRunEnded) -> RunResult:
         range=work.range,
         staged_ids=work.staging_ids,
         session_id=work.session_id,
+        recovered=end.recovered,
     )
 
 

@@ -6,16 +6,15 @@ range; the number of calls and candidates is bounded, and who goes on past the b
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from memory.extract_model import MAX_CANDIDATES, MAX_CLAIM, MAX_EVIDENCE, MAX_WHY, StageResult
-from memory.provenance import ScopeOf, least_trust, narrowest
+from memory.provenance import ScopeOf, least_trust, narrowest, only_quoted
 from memory.records import Scope, Trust
-from memory.redact import redact
+from memory.redact import redact, visible
 from memory.session_entries import LogEntry
 from telemetry.memory_events import RecordKind
 
@@ -23,7 +22,6 @@ MAX_CALLS = 8
 MAX_REFUSALS = 3  # in a row: a model that has not mended it by then will not
 MAX_TOLD = 8  # faults in one answer
 _KEYS = frozenset({"kind", "claim", "why_useful", "evidence", "confidence"})
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +115,7 @@ class Proposals:
         scope = narrowest(cited, self._scope_of, self._with_whom)
         if scope is None:
             return f"{at}: its evidence comes from two private places; cite entries of one, or make two candidates"
-        kind, trust = RecordKind(sent["kind"]), least_trust(cited)
+        kind, trust = RecordKind(sent["kind"]), Trust.EXTERNAL if only_quoted(claim, cited) else least_trust(cited)
         return Proposal(kind=kind, claim=claim, why_useful=why, confidence=float(confidence), cited=cited, scope=scope, trust=trust)
 
     def _cited(self, numbers: object) -> tuple[LogEntry, ...]:
@@ -136,7 +134,7 @@ def _words(sent: object) -> str:
     """Without secrets, and without signs that nobody sees. Far too long stays so; it is only cut short of costing time."""
     if not isinstance(sent, str):
         return ""
-    return redact(_UNSEEN.sub("", sent[: 4 * MAX_CLAIM].encode("utf-8", "replace").decode("utf-8"))).strip()
+    return redact(visible(sent[: 4 * MAX_CLAIM].encode("utf-8", "replace").decode("utf-8"))).strip()
 
 
 def _folded(claim: str) -> str:

@@ -6,15 +6,24 @@ What must stay true: a range is put aside before the cursor passes it, under a n
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from memory.disk import TEMPORARY, Disk, read_small, replace
 from memory.ranges import Piece
 from telemetry.memory_events import MemoryReason
 
 FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutAside:
+    """`first` and `last` entry, both included."""
+
+    session_id: str
+    first: int
+    last: int
 
 
 class Quarantine:
@@ -29,13 +38,15 @@ class Quarantine:
         path = self._folder / f"{session_id}.{piece.generation}.{piece.start:08d}.json"
         replace(self._disk, path, json.dumps({"v": FORMAT, **about}).encode() + b"\n")
 
-    def all(self) -> Sequence[Mapping[str, Any]]:
+    def all(self) -> Sequence[PutAside]:
         """Oldest session first; what cannot be read is left out."""
         found = []
         for path in sorted(self._folder.glob("[!.]*.json")):
             try:
-                found.append(json.loads(read_small(path) or b""))
-            except (OSError, ValueError):
+                read = json.loads(read_small(path) or b"")
+                first, last = read["range"]
+                found.append(PutAside(session_id=str(read["session_id"]), first=int(first), last=int(last)))
+            except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
                 continue
         return found
 

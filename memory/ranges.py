@@ -1,7 +1,8 @@
 """What of a session log is not read yet, and how much of it one run takes.
 
 What must stay true: the ranges of completed runs partition the log: each begins where the one before ended; a range ends
-with a turn where it can, holds one readable entry at least, and no more tokens than allowed. Pure but for `unread`.
+with a turn where it can, holds one readable entry at least, and no more tokens than allowed. Its end is never below its start,
+whatever numbers the log carries. Where it is in doubt whether an entry was read, it is read. Pure but for `unread`.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from memory.cursors import Cursor
+from memory.cursors import Cursor, known_again, remembering
 from memory.extract_rows import row_tokens
 from memory.session_entries import MAX_LINE_BYTES, LogEntry, LogUnreadable, Skipped, entries, line_sha256, opened
 
@@ -24,12 +25,13 @@ CONTEXT_ENTRIES, CONTEXT_BYTES = 4, 64 * 1024  # the two turns before
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unread:
-    """`start`: where the next range begins. `context`: what was read before it. `more`: there is more than was looked at."""
+    """`start`: where the next range begins. `context`, `seen`: what was read before it. `more`: there is more than was looked at."""
 
     generation: int
     start: int
     entries: Sequence[LogEntry]
     context: Sequence[LogEntry] = ()
+    seen: str = ""
     skipped: int = 0
     more: bool = False
 
@@ -51,6 +53,7 @@ class Piece:
     entries: Sequence[LogEntry]
     context: Sequence[LogEntry]
     tokens: int
+    seen: str = ""
 
     @property
     def range(self) -> tuple[int, int]:
@@ -68,7 +71,15 @@ class Piece:
     def after(self, run_id: str) -> Cursor:
         """The cursor once it is read."""
         last = self.entries[-1]
-        return Cursor(generation=self.generation, next=last.seq + 1, offset=last.end, anchor=last.sha256, said_at=last.ts, run_id=run_id)
+        return Cursor(
+            generation=self.generation,
+            next=last.seq + 1,
+            offset=last.end,
+            anchor=last.sha256,
+            said_at=last.ts,
+            run_id=run_id,
+            seen=remembering(self.seen, (entry.sha256 for entry in self.readable)),
+        )
 
 
 def unread(log: Path, cursor: Cursor, *, tokens: int = MAX_TOKENS) -> Unread:
@@ -80,12 +91,20 @@ def unread(log: Path, cursor: Cursor, *, tokens: int = MAX_TOKENS) -> Unread:
             return Unread(generation=cursor.generation, start=cursor.next, entries=())
         skipped = Skipped()
         place, found = _continue(fd, cursor, skipped)
-        taken, more = _bounded(found, cursor.offset, tokens)
+        taken, more = _bounded(found, tokens)
         if not taken and skipped.lines and not cursor.anchor:
             raise LogUnreadable(f"none of {skipped.lines} lines of the session log can be read")
         start = place.next if place.generation == cursor.generation else (taken[0].seq if taken else place.next)
         context = _before(fd, cursor) if place.generation == cursor.generation else ()
-        return Unread(generation=place.generation, start=start, entries=taken, context=context, skipped=skipped.lines, more=more)
+        return Unread(
+            generation=place.generation,
+            start=start,
+            entries=taken,
+            context=context,
+            seen=cursor.seen,
+            skipped=skipped.lines,
+            more=more,
+        )
 
 
 def take(found: Unread, *, tokens: int = MAX_TOKENS, open_tail: bool) -> Piece | None:
@@ -98,36 +117,45 @@ def take(found: Unread, *, tokens: int = MAX_TOKENS, open_tail: bool) -> Piece |
         return None
     if not any(entry.readable for entry in kept):
         return None
-    return Piece(generation=found.generation, start=found.start, entries=kept, context=found.context, tokens=tokens)
+    return Piece(generation=found.generation, start=found.start, entries=kept, context=found.context, tokens=tokens, seen=found.seen)
 
 
 def _continue(fd: int, cursor: Cursor, skipped: Skipped) -> tuple[Cursor, Iterator[LogEntry]]:
-    """Where the last line read is found again, what follows it; else the log is another one, and what it says later is new."""
+    """Where the last line read is found again, what follows it; else the log is another one, and what was not read before is new."""
     if not cursor.anchor:
-        return cursor, _rising(entries(fd, 0, skipped))
+        return cursor, _rising(entries(fd, 0, skipped), cursor.next)
     if _line_before(fd, cursor.offset) == cursor.anchor:
-        return cursor, _rising(entries(fd, cursor.offset, skipped))
+        return cursor, _rising(entries(fd, cursor.offset, skipped), cursor.next)
+    was_read = known_again(cursor)
     for entry in entries(fd, 0, Skipped()):
-        if entry.seq == cursor.next - 1 and entry.sha256 == cursor.anchor:
-            return cursor, _rising(entries(fd, entry.end, skipped))
-    later = (entry for entry in entries(fd, 0, skipped) if entry.ts > cursor.said_at)
-    return Cursor(generation=cursor.generation + 1), _rising(later)
+        if entry.readable and not cursor.forgot and not was_read(entry.sha256, entry.ts):
+            break
+        if entry.sha256 == cursor.anchor:
+            return cursor, _rising(entries(fd, entry.end, skipped), cursor.next)
+    new = (entry for entry in entries(fd, 0, skipped) if not was_read(entry.sha256, entry.ts))
+    another = Cursor(generation=cursor.generation + 1)
+    return another, _rising(new, another.next)
 
 
-def _rising(found: Iterator[LogEntry]) -> Iterator[LogEntry]:
-    """A number may stand twice (a write that failed after all but its newline), but numbers do not go back."""
-    last = -1
+def _rising(found: Iterator[LogEntry], first: int) -> Iterator[LogEntry]:
+    """A number may stand twice (a write that failed after all but its newline). One that goes back, or has been read already,
+    is read under the number of its place: else its range would end before it begins.
+    """
+    last = first - 1
     for entry in found:
-        if entry.seq >= last:
-            last = entry.seq
-            yield entry
+        numbered = entry if entry.seq >= max(first, last) else replace(entry, seq=last + 1)
+        last = numbered.seq
+        yield numbered
 
 
-def _bounded(found: Iterator[LogEntry], offset: int, tokens: int) -> tuple[list[LogEntry], bool]:
+def _bounded(found: Iterator[LogEntry], tokens: int) -> tuple[list[LogEntry], bool]:
+    """What is left out before the first readable entry is passed over, however much it is."""
     taken: list[LogEntry] = []
     total = 0
     for entry in found:
-        if (total > tokens or entry.end - offset > MAX_READ_BYTES) and taken and entry.seq != taken[-1].seq:
+        if taken and not taken[0].readable:
+            taken = []
+        if taken and (total > tokens or entry.end - taken[0].end > MAX_READ_BYTES) and entry.seq != taken[-1].seq:
             return taken, True
         taken.append(entry)
         total += row_tokens(entry)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from memory.run_files import RunFile
+from memory.run_files import RunFile, count_of
 from telemetry.memory_events import (
     REASONS,
     ConsolidationWork,
@@ -50,12 +50,12 @@ def end_from(file: RunFile) -> MemoryRunEnded | None:
             seconds=float(told["seconds"]),
             detail=str(told["detail"]),
             model=str(told["model"]),
-            usage=TokenUsage(**told["usage"]) if told["usage"] else None,
-            cost_usd=told["cost_usd"],
+            usage=_usage(told["usage"]) if told["usage"] else None,
+            cost_usd=None if told["cost_usd"] is None else float(told["cost_usd"]),
             extract=_extract(told["extract"]) if told["extract"] else None,
             consolidation=_consolidation(told["consolidation"]) if told["consolidation"] else None,
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None
 
 
@@ -63,9 +63,21 @@ def _plain(work: TokenUsage | ExtractWork | ConsolidationWork | None) -> dict[st
     return {name: getattr(work, name) for name in work.__dataclass_fields__} if work else None
 
 
+def _usage(read: Mapping[str, Any]) -> TokenUsage:
+    return TokenUsage(**{name: count_of(read, name) for name in {**read}})
+
+
 def _extract(read: Mapping[str, Any]) -> ExtractWork:
-    first_and_last = tuple(read["range"]) if read["range"] else None
-    return ExtractWork(**{**read, "range": first_and_last, "staging_ids": tuple(read["staging_ids"])})
+    first_and_last = _range(*read["range"]) if read["range"] else None
+    counts = {name: count_of(read, name) for name in ("entries", "staged")}
+    words = {name: str(read[name]) for name in ("session_id", "route", "staging_path")}
+    ids = tuple(str(one) for one in read["staging_ids"])
+    return ExtractWork(**{**read, **counts, **words, "range": first_and_last, "staging_ids": ids})
+
+
+def _range(first: int, last: int) -> tuple[int, int]:
+    ends = {"first": first, "last": last}
+    return count_of(ends, "first"), count_of(ends, "last")
 
 
 def _consolidation(read: Mapping[str, Any]) -> ConsolidationWork:

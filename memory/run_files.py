@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory.disk import TEMPORARY, Disk, read_small, replace
+from memory.disk import TEMPORARY, Disk, no_links, read_small, replace
 from telemetry.memory_events import MemoryTrigger, MemoryWorker
 
 FORMAT = 1
@@ -60,11 +60,13 @@ class RunFiles:
     """`state`: `.insomnia/memory/_state`. All raise OSError."""
 
     def __init__(self, state: Path, *, disk: Disk) -> None:
+        self._memory = state.parent
         self._locks, self._runs, self._disk = state / "locks", state / "runs", disk
 
     @contextmanager
     def locked(self, key: RunKey) -> Iterator[bool]:
-        """False: another run has it, in whatever process."""
+        """False: another run has it, in whatever process. Raises NotOurs where a folder of the memory is a link."""
+        no_links(self._memory)
         self._disk.mkdir(self._locks)
         fd = os.open(self._locks / f"{key.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -78,6 +80,7 @@ class RunFiles:
             os.close(fd)
 
     def save(self, run: RunFile) -> None:
+        no_links(self._memory)
         self._disk.mkdir(self._runs)
         about = {name: value for name, value in asdict(run).items() if name not in ("key", "trigger", "run_id")}
         replace(self._disk, self._runs / run.name, json.dumps({"v": FORMAT, **about}).encode())
@@ -118,6 +121,21 @@ def _parse(path: Path) -> RunFile | None:
         read = json.loads(read_small(path) or b"")
         if read.pop("v") != FORMAT or read["state"] not in (RUNNING, FINISHING) or not isinstance(read["about"], dict):
             return known
-        return RunFile(key=known.key, trigger=known.trigger, run_id=known.run_id, **read)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        run = RunFile(key=known.key, trigger=known.trigger, run_id=known.run_id, **read)
+        words = (run.trace_id, run.span_id, run.model)
+        whole = all(isinstance(word, str) for word in words) and isinstance(run.told, dict) and _is_time(run.started_at)
+        return run if whole else known
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return known
+
+
+def count_of(read: Mapping[str, Any], name: str) -> int:
+    """A number that counts something. Raises ValueError for whatever else stands there."""
+    value = read.get(name)
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{name} is no count")
+    return value
+
+
+def _is_time(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value < 1e12  # type: ignore[operator]

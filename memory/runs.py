@@ -18,7 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 from memory.clock import Clock
-from memory.disk import Disk
+from memory.disk import Disk, NotOurs
 from memory.run_ends import end_fields, end_from
 from memory.run_files import FINISHING, RunFile, RunFiles, RunKey
 from telemetry.emit import Emit
@@ -224,7 +224,9 @@ class Runs:
 
 
 def disk_reason(error: OSError) -> tuple[MemoryReason, str]:
-    """With its errno for a detail; of a path nothing is told."""
+    """With its errno for a detail, or our own sentence; of a path nothing is told."""
+    if isinstance(error, NotOurs):
+        return MemoryReason.IO_ERROR, str(error)
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return (MemoryReason.DISK_FULL if full else MemoryReason.IO_ERROR), errno.errorcode.get(error.errno or 0, type(error).__name__)
 

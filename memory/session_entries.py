@@ -22,6 +22,7 @@ from telemetry.memory_events import MemoryWorker
 
 FORMAT = 1
 MAX_LINE_BYTES = 4 * 1024 * 1024  # Slack takes 40,000 characters; a line beyond this is no message
+MAX_SEQ = 10**12  # what is beyond counts nothing, and is read under its place
 _CHUNK = 256 * 1024
 _READ_KINDS = frozenset({"user", "assistant", "tool_call", "tool_result"})
 _WORKERS = frozenset(worker.value for worker in MemoryWorker)
@@ -124,7 +125,7 @@ def _entry(line: bytes, end: int) -> LogEntry | None:
     kind, route = _text(read, "kind"), _text(read, "route")
     thread, speaker = _object(read, "thread"), _object(read, "speaker")
     return LogEntry(
-        seq=read["seq"],
+        seq=read["seq"] if read["seq"] < MAX_SEQ else 0,
         ts=_text(read, "ts"),
         kind=kind,
         route=route,

@@ -17,7 +17,7 @@ from typing import Any
 
 from memory.cursors import FORMAT as CURSOR_FORMAT
 from memory.cursors import Cursor, cursor_from
-from memory.disk import TEMPORARY, Disk, read_small, remove_folder
+from memory.disk import TEMPORARY, Disk, no_links, read_small, remove_folder
 
 FORMAT = 1
 BATCH = "batch.json"
@@ -52,16 +52,22 @@ class Found:
 
 
 class Staging:
-    """`memory`: `.insomnia/memory`. All raise OSError. Whoever publishes holds the session's lock."""
+    """`memory`: `.insomnia/memory`. All raise OSError, NotOurs where it is a link. Whoever publishes holds the session's lock."""
 
     def __init__(self, memory: Path, *, disk: Disk) -> None:
-        self._folder, self._disk = memory / "_staging", disk
+        self._memory, self._folder, self._disk = memory, memory / "_staging", disk
 
     def published(self, session_id: str, generation: int, start: int) -> Batch | None:
         """What is staged of the range that starts here."""
+        self._check()
         for name in self._names(session_id, generation, start):
             batch = _batch(self._folder / name)
-            if batch and (batch.session_id, batch.cursor.generation, batch.start) == (session_id, generation, start):
+            # one whose cursor does not move would be adopted for ever
+            if (
+                batch
+                and batch.cursor.next > start
+                and (batch.session_id, batch.cursor.generation, batch.start) == (session_id, generation, start)
+            ):
                 return batch
         return None
 
@@ -77,6 +83,7 @@ class Staging:
 
     def sweep(self, run_ids: Sequence[str]) -> None:
         """What dead runs wrote and did not publish."""
+        self._check()
         for run_id in run_ids:
             left = self._folder / f"{TEMPORARY}{run_id}"
             if left.is_dir() and not left.is_symlink():
@@ -84,6 +91,7 @@ class Staging:
 
     def pending(self) -> Found:
         """All that waits, what cannot be read told apart from nothing."""
+        self._check()
         candidates: list[Mapping[str, Any]] = []
         invalid: list[tuple[Path, str]] = []
         for folder in sorted(self._folder.iterdir()) if self._folder.is_dir() else []:
@@ -115,6 +123,9 @@ class Staging:
             raise
         return Batch(**{**_shallow(batch), "ids": ids, "path": f"memory/_staging/{name}"})
 
+    def _check(self) -> None:
+        no_links(self._memory, ("", "_staging"))
+
     def _is_taken(self, name: str) -> bool:
         """By something that is not this range: of another session with the same beginning, or nothing we can read."""
         path = self._folder / name
@@ -128,9 +139,11 @@ class Staging:
 def _batch(folder: Path) -> Batch | None:
     try:
         read = json.loads(read_small(folder / BATCH) or b"")
+        if read["v"] != FORMAT:
+            return None
         fields = {name: read[name] for name in Batch.__dataclass_fields__}
         return Batch(**{**fields, "cursor": cursor_from({"v": CURSOR_FORMAT, **read["cursor"]}), "ids": tuple(read["ids"])})
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 

@@ -1,7 +1,8 @@
 """The embedded model at work for extract: it proposes candidates by plain rules, from lines that say so themselves.
 
 Pure. Must stay true: a claim is a sentence of a person as it stands in a row, with that row's number as its evidence;
-nothing is proposed from what an assistant or a tool said, and a question that only asks is no candidate.
+nothing is proposed from what an assistant or a tool said, nor from what a person only quotes, and a question that only asks
+is no candidate.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from bot.local.model_ranking import is_japanese
 from bot.local.model_steps import ToolCall
+from memory.provenance import own_and_quoted
 
 STAGE = "mcp__insomnia__stage_candidates"
 MAX_CANDIDATES = 12  # as many as the tool takes
@@ -65,7 +67,7 @@ def propose(prompt: str) -> ToolCall:
     """All candidates of the prompt's rows in one call; an empty list where no line says anything of the kind."""
     found: dict[str, Json] = {}
     for number, text in _rows(prompt):
-        for sentence in _sentences(text):
+        for sentence in _sentences(own_and_quoted(text)[0]):
             kind = kind_of(sentence)
             if kind is not None:
                 found.setdefault(sentence, _candidate(kind, sentence, number))

@@ -252,3 +252,25 @@ async def test_where_it_is_switched_off_nothing_runs_but_what_a_person_asks_for(
         await ground.workers.extract_now()
 
     assert (await ground.extract.next())[1] == T.MANUAL and ground.extract.drained.empty()
+
+
+async def test_a_turn_that_comes_while_an_idle_session_is_looked_at_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    ground = Ground(thresholds=Thresholds(idle_seconds=0.0))
+    ground.session("s1")
+    ground.workers.turn_ended("main", "main", "s1")
+    (seen,) = ground.workers._seen.values()
+    seen.to_check = False
+
+    async def meanwhile(_: Session) -> Backlog:
+        ground.workers.turn_ended("main", "main", "s1")
+        return NONE
+
+    monkeypatch.setattr(ground.workers, "_backlog", meanwhile)
+    await ground.workers._check(seen, 0.0)
+
+    assert list(ground.workers._seen) == ["s1"]
+    monkeypatch.undo()
+    (newer,) = ground.workers._seen.values()
+    newer.to_check = False
+    await ground.workers._check(newer, 0.0)
+    assert not ground.workers._seen

@@ -18,6 +18,13 @@ from tests.memory.talk import FakeClock, Ground, hangs
 
 KEY = RunKey(MemoryWorker.CONSOLIDATION)
 R, S, T = MemoryReason, MemoryStatus, MemoryTrigger
+ODD = [
+    b'{"v":1,"state":"running","about":{},"started_at":"x"}',
+    b'{"v":1,"state":"running","about":{},"started_at":1e999}',
+    b'{"v":1,"state":"running","about":{},"trace_id":7}',
+    b'{"v":1,"state":"finishing","about":{},"told":[]}',
+    b"[" * 100_000,
+]
 
 
 @pytest.fixture
@@ -80,7 +87,7 @@ def test_inside_there_is_a_run_file_and_afterwards_there_is_none(runs: Runs, tmp
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"v": 9}', b'{"v":1,"state":"finishing","about":{},"told":{"status":"?"}}'])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"v": 9}', b'{"v":1,"state":"finishing","about":{},"told":{"status":"?"}}', *ODD])
 def test_the_name_of_a_run_file_is_enough_to_end_its_run(content: bytes, runs: Runs, emit: RecordingEmit, tmp_path: Path) -> None:
     path = tmp_path / "_state" / "runs" / "memory_consolidation~~idle~abc.json"
     path.parent.mkdir(parents=True)
@@ -91,6 +98,34 @@ def test_the_name_of_a_run_file_is_enough_to_end_its_run(content: bytes, runs: R
     (end,) = emit.of(MemoryRunEnded)
     assert (end.run_id, end.trigger, end.reason, end.recovered) == ("abc", T.IDLE, R.INTERRUPTED, True)
     assert not path.exists()
+
+
+@pytest.mark.parametrize("entries", ["null", '"x"', "-1", "1e999", "true"])
+async def test_a_run_file_with_odd_numbers_is_ended_and_the_session_read(entries: str, tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.log.turn("keep it")
+    path = tmp_path / "memory" / "_state" / "runs" / f"memory_extract~{ground.session.id}~manual~abc.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"v":1,"state":"running","about":{"generation":0,"start":1,"last":2,"entries":' + entries + "}}")
+
+    (recovered,) = ground.extractor.recover()
+    await ground.drain()
+
+    assert (recovered.run_id, recovered.reason, recovered.recovered) == ("abc", R.INTERRUPTED, True)
+    assert ground.claims == ["keep it"] and not path.exists()
+
+
+@pytest.mark.parametrize(
+    "field", [{"usage": {"input": "3"}}, {"seconds": 10**400}, {"cost_usd": []}, {"consolidation": {"dispositions": []}}]
+)
+def test_a_stored_end_of_odd_values_is_judged_anew(field: dict[str, Any], runs: Runs, emit: RecordingEmit, tmp_path: Path) -> None:
+    told = {"status": "completed", "reason": "records_updated", "seconds": 4.0, "detail": "d", "model": "m", "usage": None}
+    told |= {"cost_usd": None, "extract": None, "consolidation": None, **field}
+    RunFiles(tmp_path / "_state", disk=Disk()).save(RunFile(key=KEY, trigger=T.IDLE, run_id="abc", state="finishing", told=told))
+
+    runs.recover(KEY, lambda file: (S.FAILED, R.INTERRUPTED, None))
+
+    assert ends(emit) == [(S.FAILED, R.INTERRUPTED)]
 
 
 def test_an_end_that_was_stored_is_told_as_it_was(runs: Runs, emit: RecordingEmit, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memory.cursors import Cursor
-from memory.disk import Disk
+from memory.disk import Disk, NotOurs
 from memory.staging import Batch, Staging
 from telemetry.memory_events import MemoryReason
 from tests.memory.talk import Ground
@@ -130,3 +130,30 @@ async def test_a_disk_that_is_full_at_whatever_file_ends_the_run_and_costs_nothi
 
         assert ground.claims == ["keep one", "keep two"], at
         assert [path for path in (tmp_path / str(at) / "memory").rglob(".tmp-*")] == []
+
+
+@pytest.mark.parametrize("name", ["", "_staging", "_state", "_state/runs", "_state/cursors"])
+async def test_a_link_in_the_place_of_a_folder_is_refused_in_a_sentence_and_nothing_is_written_there(name: str, tmp_path: Path) -> None:
+    ground = Ground(tmp_path / ".insomnia")
+    ground.log.turn("keep it")
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / ".insomnia" / "memory" / name
+    elsewhere.mkdir()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.symlink_to(elsewhere)
+
+    (result,) = await ground.drain()
+
+    assert result.reason is MemoryReason.IO_ERROR and "is a link or no directory" in result.detail
+    assert list(elsewhere.rglob("*")) == [] and len(ground.starts) == len(ground.ends) == 1 and ground.model.requests == []
+    folder.unlink()
+    assert (await ground.run()).completed and ground.claims == ["keep it"]
+
+
+def test_candidates_are_not_read_through_a_link(staging: Staging, tmp_path: Path) -> None:
+    Staging(tmp_path / "other", disk=Disk()).publish(batch(), [{"claim": "a"}])
+    (tmp_path / "_staging").symlink_to(tmp_path / "other" / "_staging")
+
+    with pytest.raises(NotOurs, match="memory/_staging"):
+        staging.pending()
+    with pytest.raises(NotOurs):
+        staging.publish(batch(), [{"claim": "b"}])

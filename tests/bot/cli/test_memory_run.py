@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.cli import dispatch
+from bot.cli import dispatch, memory_run
 from bot.cli.memory_run import page
 from bot.workspace import Control, RunningBot, Workspace
 
@@ -40,6 +40,34 @@ def test_skips_are_told_only_where_nothing_else_is() -> None:
     assert "nothing to do" not in page([result(), skip])
     assert page([skip]).splitlines()[1] == "nothing to do  d8200753  no new session range"
     assert page([]) == "Nothing to read: no session has said anything yet."
+
+
+def test_an_older_run_that_was_cut_off_is_told_and_is_no_failure_of_this_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = [result("failed", "interrupted", staged_ids=(), recovered=True), result()]
+    monkeypatch.setattr(memory_run, "_alone", lambda *_: ended)
+    arguments = ["memory", "run", "extract", "--workspace", str(tmp_path)]
+
+    assert dispatch(arguments) == 0
+    assert "an earlier run that was cut off: entries 1 to 4: interrupted" in capsys.readouterr().out
+    ended[1] = result("failed", "model_error")
+    assert dispatch(arguments) == 1
+
+
+def test_ranges_that_were_put_aside_are_named_wherever_the_memory_is_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ".insomnia" / "memory" / "_state" / "quarantined"
+    folder.mkdir(parents=True)
+    (folder / "a.json").write_text('{"v": 1, "session_id": "d8200753-5664-4dc7", "range": [3, 4]}')
+    (folder / "b.json").write_text('["odd"]')
+    monkeypatch.setattr(memory_run, "_alone", lambda *_: [])
+
+    for command in (["run", "extract"], ["list"]):
+        assert dispatch(["memory", *command, "--workspace", str(tmp_path)]) == 0
+        told = capsys.readouterr().out.splitlines()[-1]
+        assert "entries of d8200753 3 to 4." in told
 
 
 def test_a_bot_of_an_older_version_is_to_be_restarted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

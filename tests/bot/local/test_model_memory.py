@@ -62,6 +62,12 @@ def test_only_what_people_said_and_what_may_be_cited_is_proposed() -> None:
     assert proposed(prompt) == []
 
 
+def test_what_a_person_only_quotes_is_not_proposed() -> None:
+    said = "> We decided on red.\n```\nWe decided on pink.\n```\nWe decided on blue."
+
+    assert proposed(rows(said)) == [("decision", "We decided on blue.", [1])]
+
+
 def test_a_sentence_said_twice_is_proposed_once_and_never_more_than_the_tool_takes() -> None:
     twice = proposed(rows("We decided on blue.", "We decided on blue."))
     many = proposed(rows(*(f"We decided on colour {n}." for n in range(40))))
