@@ -31,7 +31,8 @@ def as_read(stored: Stored) -> Json:
 def as_found(shown: Sequence[Stored], query: str, *, of: int) -> Json:
     """`of`: how many were found."""
     results = [{**_about(stored), "excerpt": excerpt(_text(stored), query)} for stored in shown]
-    return {"found": of, "results": results, **({} if shown else {"hint": NOTHING})}
+    left_out = {"left_out": of - len(shown)} if of > len(shown) else {}
+    return {"found": of, "results": results, **left_out, **({} if shown else {"hint": NOTHING})}
 
 
 def _about(stored: Stored) -> dict[str, Any]:

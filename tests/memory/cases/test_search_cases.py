@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from memory.records import Scope
+from memory.records import Scope, moment
 from memory.search_terms import fold
-from tests.memory.made_records import record
+from tests.memory.made_records import NOW, record
 from tests.memory.reading_desk import desk, in_channel, in_messages_of
 from tests.memory.search_probes import NOTES, PLAIN_TEXT, PROBES
 
@@ -49,3 +49,14 @@ def test_c093_what_was_said_in_direct_messages_is_found_only_there(tmp_path: Pat
     assert found == [[], ["surprise"], []]
     assert read == [False, True, False]
     assert used == [[], ["decision/surprise"], [], [], ["decision/surprise"], []]
+
+
+def test_c075_a_list_begins_with_the_newest_and_says_how_many_it_leaves_out(tmp_path: Path) -> None:
+    written = [record(f"r{n:03}", updated_at=moment(NOW + 60 * ((n * 7) % 300))) for n in range(300)]
+    newest = [r.slug for r in sorted(written, key=lambda r: r.updated_at, reverse=True)[:20]]
+
+    with desk(tmp_path / "state", *written) as made:
+        listed = made.ask("memory_query", query="", limit=20)
+
+    assert [result["slug"] for result in listed["results"]] == newest
+    assert (listed["found"], listed["left_out"]) == (300, 280)
