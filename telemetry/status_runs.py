@@ -20,6 +20,7 @@ from telemetry.names import Attr, SpanName
 from telemetry.otel_memory import OPS
 from telemetry.status_file import INTERRUPTED, STARTED, RunStatus
 
+FRESH_SECONDS = 60.0
 Key = int | str  # of a run: its span's id, or its own where it has no span
 
 
@@ -58,9 +59,14 @@ class Runs:
         self._words += 1
         if self._running.pop(key, None) and isinstance(key, int):
             self._told.add(key)
-        hides = _is_skip(run) and run.trigger != MemoryTrigger.MANUAL and self._result is not None and not _is_skip(self._result[1])
-        if not hides:
+        if not (_is_skip(run) and self._result is not None and self._outlives(self._result[1], run)):
             self._result = self._words, run
+
+    @staticmethod
+    def _outlives(result: RunStatus, skip: RunStatus) -> bool:
+        """A person who asks is told of the skip, but not in place of what the same wish has just brought about elsewhere."""
+        just_now = skip.worker == result.worker and skip.at - result.at < FRESH_SECONDS
+        return not _is_skip(result) and (just_now or skip.trigger != MemoryTrigger.MANUAL)
 
     def span_started(self, span: ReadableSpan) -> None:
         if span.context:

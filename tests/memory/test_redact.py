@@ -100,6 +100,7 @@ def test_redacting_a_redacted_secret_changes_nothing_more(text: str) -> None:
     assert redact(redact(text)) == redact(text)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "part", ["a", "eyJ.", "://a:", "password ", "aws key ", "-----BEGIN RSA PRIVATE KEY-----", "sk-", "Bearer ", " ", *HOSTILE]
 )

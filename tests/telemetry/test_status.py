@@ -242,6 +242,15 @@ def test_a_skip_is_shown_where_there_is_nothing_better_or_a_person_asked(watched
     assert watched.shown == "↷ MEMORY consolidation skipped: no staging"
 
 
+def test_a_person_who_has_several_sessions_read_sees_what_came_of_it_and_not_the_last_that_had_nothing(watched: Watched) -> None:
+    watched.emit(memory_facts.EXTRACT_DONE)
+    done = watched.shown
+    skip = {"worker": MemoryWorker.EXTRACT, "trigger": MemoryTrigger.MANUAL, "extract": None, "run_id": "c10"}
+    watched.emit(replace(memory_facts.EXTRACT_DONE, status=MemoryStatus.SKIPPED, reason=MemoryReason.NO_NEW_SESSION_RANGE, **skip))
+
+    assert watched.shown == done
+
+
 def test_a_run_that_is_under_way_is_not_hidden_by_a_skip_even_of_a_person(watched: Watched) -> None:
     with watched.emit.span(SpanName.MEMORY_RUN, RUN, label="memory_extract"):
         watched.emit(memory_facts.NO_STAGING)

@@ -111,6 +111,7 @@ def test_of_the_resource_only_what_is_no_pair_is_left_out() -> None:
     assert told[1] == "OTEL_RESOURCE_ATTRIBUTES: entries 2, 3 of 3 are not key=value, and left out"
 
 
+@pytest.mark.sweep
 def test_the_bot_starts_with_all_of_them_wrong_and_says_so_without_a_traceback() -> None:
     wrong = {
         LIMITS[0]: "many",

@@ -156,6 +156,7 @@ a_span = st.tuples(
 )
 
 
+@pytest.mark.sweep
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(spans=st.lists(a_span | anything, max_size=8) | anything)
 def test_whatever_the_spans_of_a_trace_are_it_is_told_in_words(spans: Any) -> None:
