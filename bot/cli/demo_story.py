@@ -6,6 +6,7 @@ A step's name is an interface (CI and people grep for it); so is the order, sinc
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -164,27 +165,44 @@ def _extract_staged(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
     before = {run["run_id"] for run in _runs(bot)}
     bot.ask(RELEASE, seen.thread, DECISION)
     bot.command("memory", "run", "extract", "--json")
-    seen.runs = [run for run in _runs(bot) if run["run_id"] not in before]
+    for _ in _patience():  # a run that the bot began by itself may still be under way
+        seen.runs = [run for run in _runs(bot) if run["run_id"] not in before]
+        if all(each[-1] != "started" for each in _statuses(seen.runs).values()):
+            break
     staged = [c for c in bot.staged() if c["claim"] in DECISION]
     ok = len(staged) == 1 and staged[0]["kind"] == "decision" and staged[0]["trust"] == "user"
     return ok, f"said: {DECISION} Staged: {json.dumps(staged[:1], ensure_ascii=False)}"
 
 
 def _audit_lines(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
-    statuses: dict[str, list[str]] = {}
-    for run in seen.runs:
-        statuses.setdefault(run["run_id"], []).append(run["status"])
+    statuses = _statuses(seen.runs)
     done = [run for run in seen.runs if run["status"] == "completed"]
     paired = all(each == ["started", "completed"] for each in statuses.values() if each != ["skipped"])
-    ok = paired and bool(done) and done[-1]["extract"]["staged"] > 0 and len(done[-1]["trace_id"]) == 32
+    ok = paired and sum(run["extract"]["staged"] for run in done) > 0 and all(len(run["trace_id"]) == 32 for run in done)
     return ok, f"{_many(len(seen.runs), 'line')} about {_many(len(statuses), 'run')}; the last: {json.dumps(done[-1:], ensure_ascii=False)}"
 
 
 def _actionbar_follows(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
-    memory = json.loads(bot.command("status", "--json"))["memory"]
-    line, done = bot.command("status", "--line").strip(), [run for run in seen.runs if run["status"] == "completed"]
-    ok = bool(done) and memory["run_id"] == done[-1]["run_id"] and f"MEMORY extract done: staged {done[-1]['extract']['staged']}" in line
+    done = [run for run in seen.runs if run["status"] == "completed"]
+    for _ in _patience():  # the status is written twice a second at most
+        memory, line = json.loads(bot.command("status", "--json"))["memory"], bot.command("status", "--line").strip()
+        ok = bool(done) and memory["run_id"] == done[-1]["run_id"] and str(done[-1]["summary"]) in line
+        if ok:
+            break
     return ok, line
+
+
+def _patience() -> Iterator[None]:
+    for _ in range(20):
+        yield
+        time.sleep(0.25)
+
+
+def _statuses(runs: list[dict[str, Any]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        found.setdefault(run["run_id"], []).append(run["status"])
+    return found
 
 
 def _runs(bot: DemoBot) -> list[dict[str, Any]]:
