@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from bot.config import Settings
 from bot.explain.explainer import Explainer
 from bot.inbox import Inbox
 from bot.intake import Audience, Intake
-from bot.memory_parts import extractor_for, reading_tools_for
+from bot.memory_parts import extractor_for, look_after_store, reading_tools_for
 from bot.memory_tools import resident_tools
 from bot.memory_workers import MemoryWorkers
 from bot.persistent_session import SessionParts
@@ -73,6 +74,7 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
     tz = settings.zone or system_zone()
     inbox, threads = Inbox(db, clock=clock), ThreadRoutes(db, clock=clock, boot=uuid.uuid4().hex)
     routes = _routes(settings)
+    await asyncio.to_thread(look_after_store, workspace.state, emit)
     extractor = extractor_for(
         workspace.state,
         cli=cli,

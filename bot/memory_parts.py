@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from memory.provenance import by_channel_id
 from memory.reading_tools import ReadingTools
 from memory.record_types import Scope
 from memory.redact import redact
-from memory.store import Store
+from memory.store import Store, StoreBusy
+from memory.store_audit import tell_unaudited
 from memory.usage import UsageLog
 from telemetry.emit import Emit
 from telemetry.troubles import Troubles
@@ -44,6 +46,16 @@ def scope(known_channel: KnownChannel, channel: str, person: str) -> Scope:
     """What was said in a public channel may be told anywhere; of a channel that is not known, nowhere else."""
     known = known_channel(channel)
     return Scope.workspace() if known is not None and known.kind is ChannelKind.PUBLIC else by_channel_id(channel, person)
+
+
+def look_after_store(folder: Path, emit: Emit) -> None:
+    """At the start: what a death left half written is swept, and what people changed by hand is told. Takes milliseconds."""
+    store = Store(folder)
+    try:
+        store.sweep()
+        tell_unaudited(store, emit)
+    except (OSError, StoreBusy) as e:
+        print(f"insomnia: the memory could not be looked through ({type(e).__name__}); insomnia memory lint says more", file=sys.stderr)
 
 
 def reading_tools_for(folder: Path, *, emit: Emit) -> ReadingTools:

@@ -8,7 +8,6 @@ import difflib
 import heapq
 import itertools
 import json
-import re
 import sys
 import time
 from collections import deque
@@ -18,6 +17,7 @@ from datetime import date, datetime
 from typing import Any
 
 from bot.cli import USAGE, CommandError, complain
+from bot.cli.since import since
 from bot.cli.terminal import PLAIN, grey, has_colours, one_line
 from bot.workspace import Workspace
 from telemetry.jsonl_days import day_files, day_of, log_folders, timestamp
@@ -25,7 +25,6 @@ from telemetry.jsonl_text import escape
 from telemetry.log_reading import LogLine, LogReader
 from telemetry.names import Event
 
-UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 DEFAULT_SINCE = "24h"
 LAST_LINES, LAST_BYTES = 10, 1 << 18  # what `-f` begins with, and where it looks for that
 POLL_SECONDS = 0.2  # a tenth of what a reply takes; costs about 1 ms of work a second
@@ -61,7 +60,7 @@ class Wanted:
 
 def logs(args: argparse.Namespace) -> int:
     wanted = Wanted(
-        since=_since(DEFAULT_SINCE if args.since is None else args.since),
+        since=timestamp(max(0, int(since(DEFAULT_SINCE if args.since is None else args.since))) * 10**9),
         event=_event(args.event),
         route=args.route,
         readable_only=args.json,
@@ -173,17 +172,6 @@ def _local(ts: str) -> str:
         return f"{datetime.fromisoformat(ts).astimezone():%Y-%m-%d %H:%M:%S}"
     except (ValueError, OverflowError):  # a date that no calendar has
         return f"{ts:19.19}"
-
-
-def _since(text: str) -> str:
-    ago = re.fullmatch(r"(\d{1,9})([smhdw])", text, re.ASCII)
-    try:
-        seconds = time.time() - int(ago[1]) * UNITS[ago[2]] if ago else datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError) as error:
-        raise CommandError(
-            f"--since {one_line(text)}: say how long ago (90s, 15m, 1h, 2d, 1w) or a time (2026-01-31T09:00)", USAGE
-        ) from error
-    return timestamp(max(0, int(seconds)) * 10**9)
 
 
 def _event(name: str | None) -> str | None:

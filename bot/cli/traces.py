@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
-import re
 import shutil
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from bot.cli import USAGE, CommandError, complain
-from bot.cli.logs import UNITS
+from bot.cli.since import since
 from bot.cli.terminal import as_the_terminal_has_it, is_utf8, one_line, table, width
 from bot.cli.why import bot_runs, existing_workspace
 from bot.explain.bars import duration
@@ -39,7 +37,7 @@ def traces(args: argparse.Namespace) -> int:
         outcome=outcome,
         or_unended=outcome == INTERRUPTED and not runs,
         decision=_one_of(args.decision, sorted(Decision), "decision"),
-        since=_since(args.since) if args.since else None,
+        since=since(args.since) if args.since else None,
         limit=args.limit,
     )
     try:
@@ -98,14 +96,3 @@ def _one_of(value: str | None, known: list[Any], what: str) -> str:
     near = difflib.get_close_matches(value, map(str, known), n=1, cutoff=0.4)
     hint = f"did you mean {near[0]}? " if near else ""
     raise CommandError(f"there is no {what} {one_line(value)}; {hint}There are: {', '.join(known)}", USAGE)
-
-
-def _since(text: str) -> float:
-    """Seconds since the epoch."""
-    ago = re.fullmatch(r"(\d{1,9})([smhdw])", text, re.ASCII)
-    try:
-        return time.time() - int(ago[1]) * UNITS[ago[2]] if ago else datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError) as error:
-        raise CommandError(
-            f"--since {one_line(text)}: say how long ago (90s, 15m, 1h, 2d, 1w) or a time (2026-01-31T09:00)", USAGE
-        ) from error

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from memory.records import render
 from tests.integration.story import Place, Story, story
+from tests.memory.made_records import record
 from tests.memory.secret_shapes import SECRETS
 
 pytestmark = [pytest.mark.cli, pytest.mark.slack]
@@ -196,6 +198,18 @@ async def test_the_memory_is_asked_from_a_session_through_its_tools(tmp_path: Pa
         spans = [span for span in told.collector.spans if span["trace_id"] == answer.trace_id and "execute_tool" in span["name"]]
         assert (used["op"], used["status"], used["caller"], used["trace_id"]) == ("query", "not_found", "main", answer.trace_id)
         assert [span["name"] for span in spans] == ["execute_tool memory_query"]
+
+
+async def test_a_record_that_somebody_edits_by_hand_is_told_at_the_next_start(tmp_path: Path) -> None:
+    async with story(tmp_path) as told:
+        folder = told.workspace / ".insomnia" / "memory" / "decision"
+        folder.mkdir(parents=True, mode=0o700)
+        (folder / "by-hand.md").write_text(render(record("by-hand")), encoding="utf-8")
+        await told.start()
+        await told.stop()
+
+        (line,) = lines(told, "record_operation")
+        assert (line["slug"], line["status"], line["unaudited"]) == ("by-hand", "applied", True)
 
 
 async def test_secrets_of_every_shape_that_people_paste_are_nowhere_in_memory_logs_and_telemetry(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_the_list_is_narrowed(left: Left, argv: list[str], numbers: list[str], c
 
 
 def test_since_takes_how_long_ago(left: Left, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.cli.traces.time.time", lambda: BEGAN / 1e9 + 3_600 + 5.5)
+    monkeypatch.setattr("bot.cli.since.time.time", lambda: BEGAN / 1e9 + 3_600 + 5.5)
 
     assert traces(left, "--since", "1h") == 0
     assert [row.split()[0] for row in rows(capsys)[1:]] == ["00000007"]
