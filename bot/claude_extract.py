@@ -13,7 +13,8 @@ from typing import Any
 
 from bot.claude_worker import ClaudeWorker, Done, Job
 from bot.ports import Answer, Tool, ToolResult
-from memory.extract_model import STAGE_DESCRIPTION, STAGE_SCHEMA, STAGE_TOOL, ExtractRequest, ModelEnd, ModelHow, Stage
+from memory.extract_model import STAGE_DESCRIPTION, STAGE_SCHEMA, STAGE_TOOL, ExtractRequest, Stage
+from memory.model_end import ModelEnd, ModelHow
 from telemetry.memory_events import MemoryWorker, TokenUsage
 
 BAD_REQUEST = 400

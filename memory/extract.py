@@ -15,8 +15,9 @@ from pathlib import Path
 from memory.clock import Clock
 from memory.cursors import Attempts, Cursor, Cursors, StateUnreadable
 from memory.disk import Disk
-from memory.extract_model import ExtractModel, ExtractRequest, ModelEnd, ModelHow, Stage, StageResult
+from memory.extract_model import ExtractModel, ExtractRequest, Stage, StageResult
 from memory.extraction import USUAL_LIMITS, Extraction, ExtractLimits, Parts, RunResult, Session, result, result_of, staged_work
+from memory.model_end import ModelEnd, ModelHow
 from memory.provenance import ScopeOf, by_channel_id
 from memory.quarantine import Quarantine
 from memory.ranges import Piece, Unread, take, unread

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Protocol
 
-from telemetry.memory_events import RecordKind, TokenUsage
+from memory.model_end import ModelEnd
+from telemetry.memory_events import RecordKind
 
 STAGE_TOOL = "stage_candidates"
 MAX_CANDIDATES = 12  # of a run: more than that is a retelling, and consolidation takes 40 at a time
@@ -82,26 +82,6 @@ class StageResult:
 
 
 Stage = Callable[[Mapping[str, Any]], StageResult]
-
-
-class ModelHow(StrEnum):
-    """How a model's work ended. Only what lies in the range itself may put the range aside: OVERFLOW and REFUSED."""
-
-    ENDED = "ended"  # its turn is over, whatever it said
-    OVERFLOW = "overflow"  # the prompt was too long for it
-    REFUSED = "refused"  # the provider takes this prompt never: an HTTP 400 that is no overflow
-    ERROR = "error"  # an outage: 401, 429, 5xx, no connection, a process that died
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelEnd:
-    """`detail` in our own words and numbers (`HTTP 529 three times`), never a model's. Tokens and USD of this one call."""
-
-    how: ModelHow = ModelHow.ENDED
-    model: str = ""
-    usage: TokenUsage | None = None
-    cost_usd: float | None = None
-    detail: str = ""
 
 
 class ExtractModel(Protocol):

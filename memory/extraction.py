@@ -18,8 +18,9 @@ from memory.candidates import candidate_fields
 from memory.clock import Clock
 from memory.cursors import Attempts, Cursors
 from memory.extract_attempts import blames_range, judge_failure, smaller
-from memory.extract_model import ExtractModel, ExtractRequest, ModelEnd, ModelHow
+from memory.extract_model import ExtractModel, ExtractRequest
 from memory.extract_prompt import SYSTEM, prompt
+from memory.model_end import ModelEnd, ModelHow
 from memory.proposals import Proposals
 from memory.provenance import ScopeOf, persons
 from memory.quarantine import Quarantine

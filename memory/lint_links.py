@@ -87,7 +87,7 @@ def near_duplicates(records: Iterable[Record]) -> dict[Key, tuple[str, ...]]:
     """
     groups: dict[tuple[str, str], list[tuple[Record, frozenset[str]]]] = defaultdict(list)
     for record in records:
-        if record.status is not Status.REPLACED and (pieces := _pieces(record.body)):
+        if record.status is not Status.REPLACED and (pieces := pieces_of(record.body)):
             groups[str(record.kind), str(record.scope)].append((record, pieces))
     twins: dict[Key, tuple[str, ...]] = {}
     for group in groups.values():
@@ -98,11 +98,11 @@ def near_duplicates(records: Iterable[Record]) -> dict[Key, tuple[str, ...]]:
 
 def twins_of(record: Record, others: Iterable[Record]) -> tuple[str, ...]:
     """The same for one record that is to be written: it is the last."""
-    pieces = _pieces(record.body)
+    pieces = pieces_of(record.body)
     if record.status is Status.REPLACED or not pieces:
         return ()
     beside = (each for each in others if (each.kind, each.scope) == (record.kind, record.scope) and each.status is not Status.REPLACED)
-    alike = (f"{each.kind}/{each.slug}" for each in beside if _same(pieces, _pieces(each.body)))
+    alike = (f"{each.kind}/{each.slug}" for each in beside if _same(pieces, pieces_of(each.body)))
     return tuple(islice(alike, MOST_TWINS))
 
 
@@ -130,7 +130,7 @@ def _same(one: frozenset[str], other: frozenset[str]) -> bool:
     return both >= ALIKE * (len(one) + len(other) - both)
 
 
-def _pieces(text: str) -> frozenset[str]:
+def pieces_of(text: str) -> frozenset[str]:
     """Every four characters in a row: of two characters, any two long English texts have most in common."""
     plain = "".join(unicodedata.normalize("NFKC", text).casefold().split())
     return frozenset(plain[at : at + 4] for at in range(max(len(plain) - 3, 1))) if plain else frozenset()

@@ -38,9 +38,20 @@ class Rule(StrEnum):
     REPLACED_CYCLE = "L403"
     REPLACED_STATUS = "L404"
     STILL_REFERRED_TO = "L405"
+    FOREIGN_CANDIDATE = "L406"
+    SCOPE = "L407"
+    TRUST = "L408"
+    NOBODYS_RULE = "L409"
     SECRET = "L501"
     INJECTION = "L502"
     INVISIBLE = "L503"
+    SPECIFICS_LOST = "L601"
+    PINNED = "L602"
+    IN_USE = "L603"
+    BUDGET = "L604"
+    LOSS_CAP = "L605"
+    MERGE_ACROSS = "L606"
+    KNOWLEDGE_SOURCES = "L607"
     RELATIVE_DATE = "W701"
     NEAR_DUPLICATE = "W702"
 
@@ -53,8 +64,9 @@ GROUPS = {
     "L1": "Path and slug",
     "L2": "Frontmatter",
     "L3": "Text",
-    "L4": "References",
+    "L4": "References and sources",
     "L5": "Secrets, instructions, invisible characters",
+    "L6": "What a consolidation run may not do",
     "W7": "Warnings",
 }
 
@@ -152,6 +164,22 @@ RULES: dict[Rule, tuple[str, str]] = {
         "removing a record that others refer to",
         "The others are sent to nothing from then on.",
     ),
+    Rule.FOREIGN_CANDIDATE: (
+        "a change that cites a candidate which is not of this run",
+        "A record shows a source that never said it.",
+    ),
+    Rule.SCOPE: (
+        "a change of a record of another scope than the run's, or with candidates of another place",
+        "What somebody said in a direct message is read in a public channel.",
+    ),
+    Rule.TRUST: (
+        "a change that mixes what people said with what a tool or a page said",
+        "A sentence of a web page stands in a record as the word of a colleague.",
+    ),
+    Rule.NOBODYS_RULE: (
+        "a decision, request, preference, constraint, policy or rule that no person said",
+        "A line in a document that the bot once read becomes a standing order.",
+    ),
     Rule.SECRET: (
         "something that looks like a password, a key or a token",
         "It goes into prompts, into answers and into the repository's history.",
@@ -163,6 +191,34 @@ RULES: dict[Rule, tuple[str, str]] = {
     Rule.INVISIBLE: (
         "characters that cannot be seen, or that turn the direction of the text",
         "A person approves one text, and the model reads another.",
+    ),
+    Rule.SPECIFICS_LOST: (
+        "a change after which a name, number, date or address is missing that was not declared to go",
+        "Each rewriting leaves a little out; after a year of them half is gone, and nobody saw it go.",
+    ),
+    Rule.PINNED: (
+        "a worker's change of a record that a person pinned",
+        "What somebody said must stay is rewritten by a guess.",
+    ),
+    Rule.IN_USE: (
+        "dropping a record that was read lately, or taking specifics from it that nothing new contradicts",
+        "The next answer that would have rested on it is a guess.",
+    ),
+    Rule.BUDGET: (
+        "more than 12 changes in one run",
+        "A model that has lost its way rewrites the whole memory before anybody looks.",
+    ),
+    Rule.LOSS_CAP: (
+        "taking away, replacing or rewriting more than a fifth of the records, or three, in one run",
+        "One bad run wipes the memory.",
+    ),
+    Rule.MERGE_ACROSS: (
+        "a merge of records of different kinds",
+        "A question that was open is buried in a decision, and nobody answers it.",
+    ),
+    Rule.KNOWLEDGE_SOURCES: (
+        "new knowledge that rests neither on a person's word nor on two sources",
+        "One guess of the model is everybody's fact from then on.",
     ),
     Rule.RELATIVE_DATE: (
         "a date that is only true on the day it was written: today, 昨日, next week",

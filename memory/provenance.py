@@ -17,7 +17,7 @@ from memory.session_entries import LogEntry
 # (channel id, id of the person it is a direct message with or "") -> where it may be told again.
 ScopeOf = Callable[[str, str], Scope]
 
-_ORDER = (Trust.USER, Trust.ASSISTANT, Trust.TOOL, Trust.EXTERNAL)
+TRUST_ORDER = (Trust.USER, Trust.ASSISTANT, Trust.TOOL, Trust.EXTERNAL)
 _QUOTE = re.compile(r"\s{0,8}(?:>|&gt;|＞)")
 _OF_KIND = {"assistant": ("own", Trust.ASSISTANT), "user": ("person", Trust.USER)}
 
@@ -35,7 +35,7 @@ def trust_of(entry: LogEntry) -> Trust:
 
 
 def least_trust(cited: Sequence[LogEntry]) -> Trust:
-    return max((trust_of(entry) for entry in cited), key=_ORDER.index)
+    return max((trust_of(entry) for entry in cited), key=TRUST_ORDER.index)
 
 
 def own_and_quoted(text: str) -> tuple[str, str]:

@@ -61,7 +61,7 @@ class Staging:
         """What is staged of the range that starts here."""
         self._check()
         for name in self._names(session_id, generation, start):
-            batch = _batch(self._folder / name)
+            batch = batch_of(self._folder / name)
             # one whose cursor does not move would be adopted for ever
             if (
                 batch
@@ -136,7 +136,8 @@ class Staging:
         return [f"{session}.{start:08d}{life}{again}" for session in (session_id[:NAME_CHARS], session_id) for again in ("", "-2", "-3")]
 
 
-def _batch(folder: Path) -> Batch | None:
+def batch_of(folder: Path) -> Batch | None:
+    """None: there is none that can be read."""
     try:
         read = json.loads(read_small(folder / BATCH) or b"")
         if read["v"] != FORMAT:
@@ -154,7 +155,9 @@ def _candidate(path: Path) -> Mapping[str, Any] | str:
         return "it cannot be read as JSON"
     if not isinstance(read, dict) or read.get("v") != FORMAT:
         return "it was written by another version"
-    return read if read.get("id") == path.stem else "its id is not its file's name"
+    if read.get("id") != path.stem:
+        return "its id is not its file's name"
+    return read if path.stem.rpartition(".")[0] == path.parent.name else "it lies in another batch's folder"
 
 
 def _shallow(batch: Batch) -> dict[str, Any]:

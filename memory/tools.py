@@ -15,7 +15,8 @@ from typing import Any
 from memory.records import MAX_SLUG_CHARS, Scope
 
 Json = Mapping[str, Any]
-_TYPES: Mapping[str, type] = {"string": str, "integer": int}
+_TYPES: Mapping[str, type] = {"string": str, "integer": int, "array": list, "object": Mapping}
+MAX_ARGUMENT_CHARS = 32 * 1024  # of one call, as JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class Asker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """`schema`: JSON Schema of an object without additional properties, of texts and whole numbers."""
+    """`schema`: JSON Schema of an object without additional properties, of texts, whole numbers, and lists and objects of them."""
 
     name: str
     description: str
@@ -43,10 +44,11 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """`text` is JSON. `failed`: it says what went wrong, and how to mend it."""
+    """`text` is JSON. `failed`: it says what went wrong, and how to mend it. `stop`: no further call is taken."""
 
     text: str
     failed: bool = False
+    stop: bool = False
 
 
 class ToolRefused(Exception):
@@ -80,6 +82,14 @@ SLUG_ARGUMENT: Json = {
 }
 
 
+def list_of(items: Json, description: str, *, most: int, least: int = 0) -> Json:
+    return {"type": "array", "items": items, "minItems": least, "maxItems": most, "description": description}
+
+
+def text(description: str, *, most: int) -> Json:
+    return {"type": "string", "maxLength": most, "description": description}
+
+
 def check(arguments: Json, schema: Json) -> None:
     """Raises ToolRefused with the first thing that is wrong."""
     properties: Mapping[str, Json] = schema["properties"]
@@ -103,6 +113,18 @@ def _check_value(name: str, value: object, schema: Json) -> None:
         raise ToolRefused("out_of_range", f"{name} is outside of {bounds}", f"give a number from {bounds}")
     if isinstance(value, str):
         _check_text(name, value, schema)
+    if isinstance(value, list):
+        _check_list(name, value, schema)
+    if isinstance(value, Mapping):
+        check(value, schema)
+
+
+def _check_list(name: str, value: list[object], schema: Json) -> None:
+    least, most = schema["minItems"], schema["maxItems"]
+    if not least <= len(value) <= most:
+        raise ToolRefused("wrong_length", f"{name} has {len(value)} items; {least} to {most} are allowed", f"mend {name}")
+    for number, item in enumerate(value, 1):
+        _check_value(f"item {number} of {name}", item, schema["items"])
 
 
 def _check_text(name: str, value: str, schema: Json) -> None:

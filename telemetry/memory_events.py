@@ -184,6 +184,8 @@ class ExtractWork:
 class ConsolidationWork:
     """What a consolidation run was given, and what it did. `ops` counts what happened: write = records created, edit =
     changed, trim = only shortened, merge = one a call, drop = removed without successor, delete = files removed by anything.
+    `scope`: of the candidates. The survival of a run: `records` and `specifics` (names, numbers, dates) there were in that scope,
+    and how many of them are gone, records without a successor.
     """
 
     staging_count: int = 0
@@ -192,6 +194,11 @@ class ConsolidationWork:
     consumed_ids: tuple[str, ...] = ()
     dispositions: Mapping[Disposition, int] = field(default_factory=dict)
     ops: Mapping[RecordOp, int] = field(default_factory=dict)
+    scope: str = ""
+    records: int = 0
+    records_lost: int = 0
+    specifics: int = 0
+    specifics_lost: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,10 +269,10 @@ class StoreCommitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreDiscarded:
-    """Stands before the end of the run. `why`: the reason that the run ends with."""
+    """Stands before the end of the run. `why`: the reason that the run ends with. `planned` None: its process died with it."""
 
     run_id: str
-    planned: int
+    planned: int | None
     why: MemoryReason
 
 
@@ -283,4 +290,17 @@ class RecordUsed:
     run_id: str = ""
 
 
-MemoryFact = MemoryRunStarted | MemoryRunEnded | MemoryRunNotDue | RecordOperation | StoreCommitted | StoreDiscarded | RecordUsed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryCounted:
+    """How the memory stands; told now and then. `backlog`: candidates that wait. `oldest_seconds`: how long the first of them has.
+    `unextracted`: entries of session logs that were not read yet. `last_success`: seconds since the epoch.
+    """
+
+    backlog: int
+    oldest_seconds: float
+    unextracted: int
+    records: Mapping[RecordKind, int]
+    last_success: Mapping[MemoryWorker, float]
+
+
+MemoryFact = MemoryRunStarted | MemoryRunEnded | MemoryRunNotDue | RecordOperation | StoreCommitted | StoreDiscarded | RecordUsed | MemoryCounted

@@ -79,8 +79,10 @@ class MemorySinks:
                 fields: Fields = {"run_id": fact.run_id, "applied": fact.applied, "paths": fact.paths[:MAX_PATHS]}
                 self._record(Event.STORE_COMMIT, fields, f"{fact.applied} applied", SeverityNumber.INFO)
             case StoreDiscarded():
-                fields = {"run_id": fact.run_id, "planned": fact.planned, "why": fact.why.value}
-                self._record(Event.STORE_DISCARD, fields, f"{fact.planned} planned, {fact.why}", SeverityNumber.WARN)
+                fields = {"run_id": fact.run_id, "why": fact.why.value}
+                fields |= {} if fact.planned is None else {"planned": fact.planned}
+                planned = "what was planned" if fact.planned is None else f"{fact.planned} planned"
+                self._record(Event.STORE_DISCARD, fields, f"{planned}, {fact.why}", SeverityNumber.WARN)
             case RecordUsed():
                 self._used(fact)
             case _:

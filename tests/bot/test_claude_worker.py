@@ -20,7 +20,8 @@ from bot.claude_launch import find_cli
 from bot.claude_worker import ClaudeWorker, end_orphans
 from bot.clock import SystemClock
 from bot.local.model import EmbeddedModel
-from memory.extract_model import ExtractRequest, ModelEnd, ModelHow, StageResult
+from memory.extract_model import ExtractRequest, StageResult
+from memory.model_end import ModelEnd, ModelHow
 from telemetry.names import Attr, SpanName
 from tests.bot.cli_sessions import KEY, runs, until
 from tests.bot.ground import RecordingEmit
