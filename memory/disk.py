@@ -22,6 +22,7 @@ FOLDERS = (
     "",
     "_staging",
     "_state",
+    "_trash",
     *(f"_state/{name}" for name in ("attempts", "cursors", "locks", "quarantined", "runs")),
 )
 
@@ -109,14 +110,14 @@ def remove_folder(disk: Disk, folder: Path) -> None:
     disk.rmdir(folder)
 
 
-def read_small(path: Path) -> bytes | None:
-    """None: there is no such file. Raises OSError, also for what is no plain file or far too large to be ours."""
+def read_small(path: Path, *, most: int = MAX_STATE_BYTES) -> bytes | None:
+    """None: there is no such file. Raises OSError, also for what is no plain file or far too large to be ours (`most` bytes)."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     with open(fd, "rb") as file:
         found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_STATE_BYTES:
+        if not stat.S_ISREG(found.st_mode) or found.st_size > most:
             raise OSError(errno.EINVAL, "not a file of ours", str(path))
         return file.read()

@@ -128,7 +128,7 @@ class Extractor:
             self._emit(MemoryRunNotDue(worker=WORKER, trigger=trigger, reason=reason))
             return RunResult(run_id="", status=MemoryStatus.SKIPPED, reason=reason, session_id=session.id)
         work = ExtractWork(session_id=session.id, route=session.route)
-        return result(self._runs.skipped(key, trigger, reason, suppressed=suppressed, extract=work))
+        return result(self._runs.skipped(key, trigger, reason, suppressed=suppressed, work=work))
 
     def not_due(self, trigger: MemoryTrigger) -> None:
         """A threshold check that did not fire: a metric, no event."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from memory.reading_answers import as_found, as_read
 from memory.reading_schemas import READINGS, USUAL_RESULTS, Reading
 from memory.records import BadRecord, RecordKind, is_slug
 from memory.search_records import RecordSearch
-from memory.store import Store, StoreBusy, Stored
+from memory.store import StoreBusy, Stored, StoreView
 from memory.tools import Asker, Json, ToolAnswer, ToolRefused, check, to_json
 from memory.usage import UsageLog
 from telemetry.emit import AttrValue, Emit
@@ -37,10 +38,16 @@ class _Outcome:
     error: str = ""
 
 
+class Readable(Protocol):
+    """The store, or what a run has made of it so far."""
+
+    def view(self) -> StoreView: ...
+
+
 class ReadingTools:
     """`redact` takes secrets out of a text."""
 
-    def __init__(self, store: Store, *, emit: Emit, usage: UsageLog, redact: Callable[[str], str]) -> None:
+    def __init__(self, store: Readable, *, emit: Emit, usage: UsageLog, redact: Callable[[str], str]) -> None:
         self._store, self._emit, self._usage, self._redact = store, emit, usage, redact
         self._search = RecordSearch()
 

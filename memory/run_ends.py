@@ -18,6 +18,8 @@ from telemetry.memory_events import (
     TokenUsage,
 )
 
+_COUNTS = ("staging_count", "invalid_count", "consumed_count", "records", "records_lost", "specifics", "specifics_lost")
+
 
 def end_fields(end: MemoryRunEnded) -> dict[str, Any]:
     """What the run file's name does not say."""
@@ -81,6 +83,8 @@ def _range(first: int, last: int) -> tuple[int, int]:
 
 
 def _consolidation(read: Mapping[str, Any]) -> ConsolidationWork:
-    dispositions = {Disposition(name): count for name, count in read["dispositions"].items()}
-    ops = {RecordOp(name): count for name, count in read["ops"].items()}
-    return ConsolidationWork(**{**read, "consumed_ids": tuple(read["consumed_ids"]), "dispositions": dispositions, "ops": ops})
+    dispositions = {Disposition(name): count_of(read["dispositions"], name) for name in read["dispositions"]}
+    ops = {RecordOp(name): count_of(read["ops"], name) for name in read["ops"]}
+    counts = {name: count_of(read, name) for name in _COUNTS}
+    ids = tuple(str(one) for one in read["consumed_ids"])
+    return ConsolidationWork(scope=str(read["scope"]), consumed_ids=ids, dispositions=dispositions, ops=ops, **counts)

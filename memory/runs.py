@@ -51,6 +51,8 @@ class Run:
         self.extract: ExtractWork | None = None
         self.consolidation: ConsolidationWork | None = None
         self.said: tuple[MemoryStatus, MemoryReason, str] | None = None
+        self.left = False
+        self.before_end: Callable[[MemoryStatus, MemoryReason], None] = lambda status, reason: None  # tells what stands before it
 
     @property
     def id(self) -> str:
@@ -70,6 +72,10 @@ class Run:
     def cancel(self, reason: MemoryReason, detail: str = "") -> None:
         self._say(MemoryStatus.CANCELLED, reason, detail)
 
+    def leave(self) -> None:
+        """It has gone too far to fail, and cannot go on: whoever finds its file finishes it, and tells its end."""
+        self.left = True
+
     def _say(self, status: MemoryStatus, reason: MemoryReason, detail: str) -> None:
         if reason not in REASONS[self.file.key.worker][status]:
             raise ValueError(f"{self.file.key.worker} does not end as {status} with {reason}")
@@ -77,7 +83,7 @@ class Run:
 
 
 # From what a dead run left: how it ended, if it got so far that it did.
-Judge = Callable[[RunFile], tuple[MemoryStatus, MemoryReason, ExtractWork | None]]
+Judge = Callable[[RunFile], tuple[MemoryStatus, MemoryReason, ExtractWork | ConsolidationWork | None]]
 
 
 class Runs:
@@ -128,14 +134,21 @@ class Runs:
                 run.cancel(MemoryReason.INTERRUPTED)
                 raise
             finally:
-                self._end(run, max(0.0, self._clock.monotonic() - began))
+                if not run.left:
+                    self._end(run, max(0.0, self._clock.monotonic() - began))
 
     def skipped(
-        self, key: RunKey, trigger: MemoryTrigger, reason: MemoryReason, *, suppressed: int = 0, extract: ExtractWork | None = None
+        self,
+        key: RunKey,
+        trigger: MemoryTrigger,
+        reason: MemoryReason,
+        *,
+        suppressed: int = 0,
+        work: ExtractWork | ConsolidationWork | None = None,
     ) -> MemoryRunEnded:
         """Decided before any work: it stands alone."""
         with self._span(key, trigger, _new_id()) as (run_id, _):
-            end = _ended(key, trigger, run_id, MemoryStatus.SKIPPED, reason, extract=extract, suppressed=suppressed)
+            end = _ended(key, trigger, run_id, MemoryStatus.SKIPPED, reason, work=work, suppressed=suppressed)
             self._emit(end)
         return end
 
@@ -174,6 +187,7 @@ class Runs:
             run.fail(MemoryReason.INTERNAL_ERROR, "the run ended without a word")
         assert run.said is not None
         status, reason, detail = run.said
+        run.before_end(status, reason)
         end = MemoryRunEnded(
             run_id=run.id,
             worker=run.file.key.worker,
@@ -204,7 +218,7 @@ class Runs:
             if end is None:
                 status, reason, work = judge(file)
                 seconds = max(0.0, self._clock.now() - file.started_at) if file.started_at else 0.0
-                end = _ended(file.key, file.trigger, file.run_id, status, reason, seconds=seconds, extract=work, model=file.model)
+                end = _ended(file.key, file.trigger, file.run_id, status, reason, seconds=seconds, work=work, model=file.model)
             end = replace(end, recovered=True)
             self._tell(file, end)
         return end
@@ -250,7 +264,7 @@ def _ended(
     reason: MemoryReason,
     *,
     seconds: float = 0.0,
-    extract: ExtractWork | None = None,
+    work: ExtractWork | ConsolidationWork | None = None,
     suppressed: int = 0,
     model: str = "",
 ) -> MemoryRunEnded:
@@ -261,7 +275,8 @@ def _ended(
         status=status,
         reason=reason,
         seconds=seconds,
-        extract=extract,
+        extract=work if isinstance(work, ExtractWork) else None,
+        consolidation=work if isinstance(work, ConsolidationWork) else None,
         suppressed=suppressed,
         model=model,
     )

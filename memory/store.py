@@ -56,7 +56,7 @@ class StoreBusy(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
     """A change that is on the disk. Hashes are empty where there was, or is, no file; `path` below `.insomnia`.
-    `unaudited`: what it replaced was a person's. `trashed`: where the removed file lies, below `.insomnia`.
+    `unaudited`: what it replaced was a person's. `trashed`: where the old file, or its copy, lies, below `.insomnia`.
     """
 
     kind: RecordKind
@@ -94,43 +94,47 @@ class Store:
         """By path below `.insomnia`: the hash that a record had when it was last written or noticed."""
         return {path: each.sha256 for path, each in self._known.read().items() if each.sha256 != GONE}
 
-    def write(self, record: Record, expected_sha256: str | None) -> Written:
-        """`expected_sha256`: of the file that it replaces, None for a new one. Raises StoreConflict, StoreRefused."""
-        content = render(record).encode()
+    def write(self, record: Record, expected_sha256: str | None, *, run_id: str = "") -> Written:
+        """As `write_file`."""
+        return self.write_file(record.kind, record.slug, render(record).encode(), expected_sha256, run_id=run_id)
+
+    def write_file(self, kind: RecordKind, slug: str, content: bytes, expected_sha256: str | None, *, run_id: str = "") -> Written:
+        """`expected_sha256`: of the file that it replaces, None for a new one; with a `run_id` a copy of that goes to
+        `_trash/<run_id>/`. Raises StoreConflict, StoreRefused.
+        """
         if len(content) > MAX_FILE_BYTES:
-            raise StoreRefused(Rule.FILE_LONG, f"{record.kind}/{record.slug} would have more than {MAX_FILE_BYTES} bytes")
-        name, path = _name(record.slug), path_of(record.kind, record.slug)
-        with self._lock(), self._folder(*folder_of(record.kind)) as at:
-            self._expect(at, record.kind, record.slug, expected_sha256)
+            raise StoreRefused(Rule.FILE_LONG, f"{kind}/{slug} would have more than {MAX_FILE_BYTES} bytes")
+        name, path = _name(slug), path_of(kind, slug)
+        with self._lock(), self._folder(*folder_of(kind)) as at:
+            self._expect(at, kind, slug, expected_sha256)
             unaudited = self._is_unaudited(path, expected_sha256 or GONE)
+            trashed = self._keep(at, name, kind, run_id) if run_id and expected_sha256 else ""
             self._known.announce(path, sha256(content))
             temporary = store_files.write_temporary(at, content)
             try:
                 # Once more: writing and syncing took time enough for somebody to save the file in an editor.
-                self._expect(at, record.kind, record.slug, expected_sha256)
+                self._expect(at, kind, slug, expected_sha256)
                 _put(at, temporary, name, new=expected_sha256 is None)
             except FileExistsError as error:
-                found = self._hash(at, record.kind, record.slug)
-                raise StoreConflict(record.kind, record.slug, expected=None, found=found) from error
+                found = self._hash(at, kind, slug)
+                raise StoreConflict(kind, slug, expected=None, found=found) from error
             finally:
                 store_files.remove_quietly(at, temporary)
             os.fsync(at)
             self._known.settle(path, sha256(content))
         return Written(
-            kind=record.kind,
-            slug=record.slug,
+            kind=kind,
+            slug=slug,
             path=path,
             before_sha256=expected_sha256 or GONE,
             after_sha256=sha256(content),
             unaudited=unaudited,
+            trashed=trashed,
         )
 
     def remove(self, kind: RecordKind, slug: str, expected_sha256: str, run_id: str) -> Written:
         """Moves the file to `_trash/<run_id>/`. Raises StoreConflict, StoreRefused."""
-        if not _RUN_ID.fullmatch(run_id):
-            raise StoreRefused(Rule.PLACE, "the run's id cannot be the name of a folder")
-        name, path = _name(slug), path_of(kind, slug)
-        trash = ("memory", "_trash", run_id, str(kind))
+        name, path, trash = _name(slug), path_of(kind, slug), _trash(kind, run_id)
         with self._lock(), self._folder(*folder_of(kind)) as at, self._folder(*trash) as bin_at:
             self._expect(at, kind, slug, expected_sha256)
             unaudited = self._is_unaudited(path, expected_sha256)
@@ -147,6 +151,20 @@ class Store:
         return Written(
             kind=kind, slug=slug, path=path, before_sha256=expected_sha256, after_sha256=GONE, unaudited=unaudited, trashed=trashed
         )
+
+    def _keep(self, at: int, name: str, kind: RecordKind, run_id: str) -> str:
+        """A copy, since an editor may go on writing into the file itself. Where it lies, below `.insomnia`."""
+        content, trash = store_files.read(at, name) or b"", _trash(kind, run_id)
+        with self._folder(*trash) as bin_at:
+            store_files.sweep(bin_at)
+            slug = name.removesuffix(SUFFIX)
+            kept = next((other for other in sorted(os.listdir(bin_at)) if _holds(bin_at, other, sha256(content))), "")
+            if not kept:  # else the same run kept it before it died
+                kept = _free_name(bin_at, slug)
+                temporary = store_files.write_temporary(bin_at, content)
+                os.rename(temporary, kept, src_dir_fd=bin_at, dst_dir_fd=bin_at)
+                os.fsync(bin_at)
+        return "/".join((*trash, kept))
 
     def unaudited(self) -> tuple[Unaudited, ...]:
         """What was changed outside the tools and not noticed yet; in the order of paths."""
@@ -171,6 +189,20 @@ class Store:
             # What a tool has written since is its own again.
             still = [change for change in changes if known.get(change.path, Known(GONE)).sha256 == change.before_sha256]
             self._known.settle_all({change.path: change.after_sha256 for change in still}, by_hand=True)
+
+    def sweep_trash(self, run_id: str) -> None:
+        """What a death left half written there."""
+        with self._lock():
+            for kind in RecordKind:
+                names = _trash(kind, run_id)
+                with contextlib.suppress(FileNotFoundError, store_files.NotPlain), store_files.directory(self.root, *names) as at:
+                    store_files.sweep(at)
+
+    def trashed(self, kind: RecordKind, run_id: str, sha256: str) -> bytes | None:
+        """The content of the file of that hash that the run removed or changed. None: it is not there (any more)."""
+        with contextlib.suppress(FileNotFoundError, store_files.NotPlain), store_files.directory(self.root, *_trash(kind, run_id)) as at:
+            return next((store_files.read(at, name) for name in sorted(os.listdir(at)) if _holds(at, name, sha256)), None)
+        return None
 
     def sweep(self) -> int:
         """At start: removes what dead writers left half done; how many files. Never a record."""
@@ -240,6 +272,12 @@ def _name(slug: str) -> str:
     if not is_slug(slug):
         raise StoreRefused(Rule.SLUG, "a slug has small letters, digits and single hyphens, at most 64")
     return f"{slug}{SUFFIX}"
+
+
+def _trash(kind: RecordKind, run_id: str) -> tuple[str, ...]:
+    if not _RUN_ID.fullmatch(run_id):
+        raise StoreRefused(Rule.PLACE, "the run's id cannot be the name of a folder")
+    return ("memory", "_trash", run_id, str(kind))
 
 
 def _put(at: int, temporary: str, name: str, *, new: bool) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from memory.consolidation.overlay import Overlay, Step
 from memory.consolidation.pending import Candidate
 from memory.consolidation.specifics import flat, lost
+from memory.consolidation.survival import all_text
 from memory.lint_links import pieces_of
 from memory.lint_rules import Rule
 from memory.lint_text import Finding
@@ -126,8 +127,8 @@ def _specifics(step: Step, old: Mapping[Key, Record], bounds: Bounds) -> Iterato
     """A drop is declared as a whole; of all else what is missing is named, or kept."""
     if step.op is RecordOp.DROP or not old:
         return
-    after = [_all_text(record) for record in step.records.values() if record is not None]
-    missing = lost((_all_text(record) for record in old.values()), after)
+    after = [all_text(record) for record in step.records.values() if record is not None]
+    missing = lost((all_text(record) for record in old.values()), after)
     declared = [flat(one) for one in step.dropped]
     undeclared = sorted(one for one in missing if not any(one in each for each in declared))
     if undeclared:
@@ -166,10 +167,6 @@ def _is_gutted(before: Record, after: Record) -> bool:
 
 def _is_retired(before: Record, after: Record) -> bool:
     return after.status in (Status.REPLACED, Status.STALE, Status.RESOLVED) and before.status != after.status
-
-
-def _all_text(record: Record) -> str:
-    return f"{record.title}\n{record.description}\n{record.body}"
 
 
 def _name(key: Key) -> str:

@@ -34,7 +34,7 @@ class Step:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
     """`op`: what it is counted as. `before_sha256` is empty for a new file, `after` None for one that goes. `into`: the slug of the
-    record that took it up.
+    record that took it up. `cited`: the candidates that it holds.
     """
 
     op: RecordOp
@@ -90,7 +90,7 @@ class Overlay:
                 merged = last.op is RecordOp.MERGE
                 op = RecordOp.DELETE if merged else RecordOp.DROP
                 into = last.key[1] if merged else ""
-                yield FileChange(op=op, key=key, before_sha256=base.sha256, after=None, cited=cited, into=into)
+                yield FileChange(op=op, key=key, before_sha256=base.sha256, after=None, cited=(), into=into)
             elif now is not None and isinstance(now.record, Record) and (base is None or not same_text(base, now.record)):
                 before = base.sha256 if base else ""
                 yield FileChange(op=_op(steps, new=base is None), key=key, before_sha256=before, after=now.record, cited=cited)

@@ -1,0 +1,57 @@
+"""A consolidation run from its candidates to the records, on real files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from memory.consolidation.undo import Undoer
+from memory.records import Status
+from telemetry.memory_events import Disposition, MemoryReason, MemoryStatus
+from tests.bot.recording import RecordingEmit
+from tests.memory.consolidating import Bench, Hand, candidate, stage, waiting
+
+
+async def test_a_candidate_becomes_a_record_with_its_source(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    (one,) = stage(tmp_path, candidate("Release branches are cut on Mondays."))
+
+    result = await bench.run()
+
+    assert (result.status, result.reason, result.detail) == (MemoryStatus.COMPLETED, MemoryReason.RECORDS_UPDATED, "")
+    (record,) = bench.records().values()
+    assert record.body == "Release branches are cut on Mondays." and record.sources[0].candidate == one
+    assert record.run_id == result.run_id and record.status is Status.ACTIVE
+    assert waiting(tmp_path) == []
+    assert result.work.dispositions == {Disposition.APPLIED: 1}
+    assert not list((tmp_path / "memory" / "_staging").iterdir())
+    undo = Undoer(tmp_path, emit=RecordingEmit(), clock=bench.clock).undo(result.run_id)
+    assert bench.records() == {} and undo.conflicts == ()
+    assert undo.manifest
+    Undoer(tmp_path, emit=RecordingEmit(), clock=bench.clock).undo(undo.manifest.run_id)
+    assert list(bench.records().values()) == [record]
+
+
+async def test_a_merge_keeps_the_specifics_or_names_what_it_drops(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    stage(tmp_path, candidate("The freeze starts Friday 15:00.", n=1), candidate("The freeze is on kestrel-12.", n=3))
+    await bench.run()
+    first, second = sorted(slug.partition("/")[2] for slug in bench.records())
+
+    async def merges(hand: Hand) -> None:
+        (one,) = await hand.candidates()
+        refused = await hand("memory_merge", kind="decision", slug=first, from_=[second], content="There is a freeze.")
+        assert {each["rule"] for each in refused["error"]["violations"]} >= {"L601"}
+        done = await hand(
+            "memory_merge", kind="decision", slug=first, from_=[second], content="The freeze starts Friday 15:00 on kestrel-12."
+        )
+        assert done["changed"]
+        await hand("staging_resolve", candidate=one["id"], disposition="discarded", reason="Only a greeting.")
+
+    bench.model.rules = [merges]
+    stage(tmp_path, candidate("Hello there, all of you."), start=5)
+    result = await bench.run()
+
+    assert result.reason is MemoryReason.RECORDS_UPDATED
+    assert bench.bodies() == ["The freeze starts Friday 15:00 on kestrel-12."]
+    assert result.work.ops == {"merge": 1, "delete": 1}
+    assert (result.work.records, result.work.records_lost, result.work.specifics_lost) == (2, 0, 0)
