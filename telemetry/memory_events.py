@@ -303,4 +303,6 @@ class MemoryCounted:
     last_success: Mapping[MemoryWorker, float]
 
 
-MemoryFact = MemoryRunStarted | MemoryRunEnded | MemoryRunNotDue | RecordOperation | StoreCommitted | StoreDiscarded | RecordUsed | MemoryCounted
+MemoryFact = (
+    MemoryRunStarted | MemoryRunEnded | MemoryRunNotDue | RecordOperation | StoreCommitted | StoreDiscarded | RecordUsed | MemoryCounted
+)

@@ -98,8 +98,8 @@ class Hand:
         fields = {
             "kind": "decision",
             "slug": slug,
-            "title": f"About {slug}",
-            "description": f"Before {slug}",
+            "title": "A note",
+            "description": "When it comes up",
             "content": f"What {slug} is.",
         }
         return await self("memory_write", **{**fields, "candidates": list(ids), **changed})
