@@ -1,6 +1,7 @@
 """The rules of the linter: stable ids, how grave each is, and the harm that it stops.
 
-What must stay true: an id never changes its meaning; a rule is here only if `tests/memory/test_lint_harm.py` shows its harm.
+What must stay true: an id never changes its meaning; a rule is here only if tests show its harm (test_lint_harm,
+test_guards).
 `docs/memory-rules.md` is generated from here: `python -m memory.lint_rules > docs/memory-rules.md`.
 """
 

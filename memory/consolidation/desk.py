@@ -31,6 +31,13 @@ from telemetry.names import Attr, SpanName
 
 MAX_CALLS = 300  # forty candidates with a query, a reading and a change each, twice over
 MAX_REFUSALS = 40  # in a row: a model that has not found a way by then will not
+# Refused before the linter sees it, and by the same rule.
+_RULE_OF = {
+    "not_found": Rule.SLUG_MISSING,
+    "slug_taken": Rule.SLUG_TAKEN,
+    "no_match": Rule.STALE,
+    "unknown_candidate": Rule.FOREIGN_CANDIDATE,
+}
 _HOLDS = frozenset({Disposition.DUPLICATE, Disposition.ALREADY_COVERED})
 
 _OVER = ToolRefused("run_over", "the run is over, and nothing more is taken", "end your turn")
@@ -138,8 +145,10 @@ class Desk:
         try:
             step = self._step(writing, arguments)
             warned = self._check(step)
-        except ToolRefused:
-            self._tell(span, writing, named, OperationStatus.REJECTED, None)
+        except ToolRefused as refused:
+            rules = tuple(rule for code, rule in _RULE_OF.items() if code == refused.code)
+            self.rejected += [frozenset(rules)] if rules else []
+            self._tell(span, writing, named, OperationStatus.REJECTED, None, rules)
             raise
         except _Rejected as rejected:
             rules = tuple(sorted({each.rule for each in rejected.violations}))

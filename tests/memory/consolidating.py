@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from memory.consolidation.consolidator import Consolidator
 from memory.consolidation.model import CallTool, ConsolidationRequest
@@ -105,6 +105,7 @@ class Hand:
         return await self("memory_write", **{**fields, "candidates": list(ids), **changed})
 
 
+F = TypeVar("F")
 Rule = Callable[[Hand], Awaitable[ModelEnd | None]]
 
 
@@ -162,6 +163,10 @@ class Bench:
 
     def ran(self, trigger: MemoryTrigger = MemoryTrigger.MANUAL) -> Result:
         return asyncio.run(self.run(trigger))
+
+    def told(self, kind: type[F]) -> list[F]:
+        assert isinstance(self.emit, RecordingEmit)
+        return [fact for fact, _ in self.emit.told if isinstance(fact, kind)]
 
     def records(self) -> dict[str, Record]:
         return {f"{each.kind}/{each.slug}": each for each in self.store.view().records()}
