@@ -202,7 +202,7 @@ RULES: dict[Rule, tuple[str, str]] = {
         "What somebody said must stay is rewritten by a guess.",
     ),
     Rule.IN_USE: (
-        "dropping a record that was read lately, or taking specifics from it that nothing new contradicts",
+        "dropping a record that was read lately, or taking names, numbers or dates from it",
         "The next answer that would have rested on it is a guess.",
     ),
     Rule.BUDGET: (

@@ -136,9 +136,9 @@ def _specifics(step: Step, old: Mapping[Key, Record], bounds: Bounds) -> Iterato
         mend = "keep them, or name each in dropped_specifics with its reason"
         yield Finding(Rule.SPECIFICS_LOST, f"the new text has lost: {named}", mend)
     used = [key for key in old if key in bounds.used]
-    if missing and used and (step.op is RecordOp.TRIM or not step.cited):
-        mend = "cite the candidates that say otherwise, or keep its names, numbers and dates"
-        yield Finding(Rule.IN_USE, f"{_name(used[0])} is being used, and nothing new says that its specifics are wrong", mend)
+    if missing and used:
+        mend = "keep its names, numbers and dates; if they are wrong now, let a newer record replace it"
+        yield Finding(Rule.IN_USE, f"{_name(used[0])} was read by somebody lately, and loses some of what it says", mend)
 
 
 def _merge(step: Step, overlay: Overlay) -> Iterator[Finding]:

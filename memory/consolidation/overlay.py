@@ -91,9 +91,18 @@ class Overlay:
                 op = RecordOp.DELETE if merged else RecordOp.DROP
                 into = last.key[1] if merged else ""
                 yield FileChange(op=op, key=key, before_sha256=base.sha256, after=None, cited=(), into=into)
-            elif now is not None and isinstance(now.record, Record) and (base is None or not same_text(base, now.record)):
+            elif (
+                now is not None
+                and isinstance(now.record, Record)
+                and (_takes_up(steps, key) or base is None or not same_text(base, now.record))
+            ):
                 before = base.sha256 if base else ""
                 yield FileChange(op=_op(steps, new=base is None), key=key, before_sha256=before, after=now.record, cited=cited)
+
+
+def _takes_up(steps: Sequence[Step], key: Key) -> bool:
+    """What was merged into it goes only if it is written, also where its text stays what it was."""
+    return any(step.op is RecordOp.MERGE and step.key == key for step in steps)
 
 
 def same_text(stored: Stored, record: Record) -> bool:

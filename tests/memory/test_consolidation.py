@@ -9,6 +9,7 @@ from memory.records import Status
 from telemetry.memory_events import Disposition, MemoryReason, MemoryStatus
 from tests.bot.recording import RecordingEmit
 from tests.memory.consolidating import Bench, Hand, candidate, stage, waiting
+from tests.memory.made_records import record
 
 
 async def test_a_candidate_becomes_a_record_with_its_source(tmp_path: Path) -> None:
@@ -55,3 +56,19 @@ async def test_a_merge_keeps_the_specifics_or_names_what_it_drops(tmp_path: Path
     assert bench.bodies() == ["The freeze starts Friday 15:00 on kestrel-12."]
     assert result.work.ops == {"merge": 1, "delete": 1}
     assert (result.work.records, result.work.records_lost, result.work.specifics_lost) == (2, 0, 0)
+
+
+async def test_a_record_whose_text_is_whole_already_takes_up_another_one(tmp_path: Path) -> None:
+    async def merges(hand: Hand) -> None:
+        (one,) = await hand.candidates()
+        answer = await hand("memory_merge", kind="decision", slug="whole", from_=["part"], content="The freeze starts Friday 15:00.")
+        assert answer["changed"]
+        await hand("staging_resolve", candidate=one["id"], disposition="discarded", reason="Only a greeting.")
+
+    bench = Bench(tmp_path, merges)
+    bench.put(record("whole", body="The freeze starts Friday 15:00."), record("part", body="The freeze starts Friday."))
+    stage(tmp_path, candidate("Hello there, all of you."))
+    result = await bench.run()
+
+    assert (result.reason, result.work.ops) == (MemoryReason.RECORDS_UPDATED, {"merge": 1, "delete": 1})
+    assert bench.bodies() == ["The freeze starts Friday 15:00."]
