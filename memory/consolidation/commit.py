@@ -16,7 +16,7 @@ from memory.consolidation.ledger import Resolution
 from memory.consolidation.pending import Pending
 from memory.disk import Disk
 from memory.store import Store, StoreConflict, StoreRefused
-from memory.store_view import Key
+from memory.store_view import Key, StoreView
 from telemetry.memory_events import Disposition
 
 STAGING = "_staging"  # below the trash of a run: the candidates that it settled
@@ -31,9 +31,8 @@ class Commit:
         self.journals, self.pending = Journals(memory, disk=disk), Pending(memory, disk=disk)
         self._store = store
 
-    def conflicts(self, changes: Sequence[Change]) -> Sequence[Change]:
-        """Those whose files are not what the run took them for."""
-        view = self._store.view()
+    def conflicts(self, changes: Sequence[Change], view: StoreView) -> Sequence[Change]:
+        """Those whose files are not what the run took them for. `view`: the store as it is now."""
         strays = {stray.path for stray in view.strays}
         now = {change.path: (found.sha256 if (found := view.get(*change.key)) else "") for change in changes}
         return [change for change in changes if change.path in strays or now[change.path] != change.before_sha256]
@@ -111,9 +110,9 @@ def _done(change: Change, *, applied: bool) -> Done:
 
 
 def _resolutions(journal: Journal, done: Sequence[Done]) -> Mapping[str, Resolution]:
-    yielded = {(each.kind, each.slug) for each in done if not each.applied}
-    waits = {one for change in journal.changes if change.key in yielded for one in change.cited}
+    """Those that were to be held by a record that stayed somebody's wait on."""
+    theirs = {f"{each.kind}/{each.slug}" for each in done if not each.applied and each.after_sha256}
     return {
-        one: replace(found, disposition=Disposition.DEFERRED, reason=THEIRS, record="") if one in waits else found
+        one: replace(found, disposition=Disposition.DEFERRED, reason=THEIRS, record="") if found.record in theirs else found
         for one, found in journal.resolutions.items()
     }

@@ -6,6 +6,8 @@ touches the store; a refused call costs no budget; who calls without end is told
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,6 +32,7 @@ from telemetry.memory_events import Disposition, OperationStatus, RecordOperatio
 from telemetry.names import Attr, SpanName
 
 MAX_CALLS = 300  # forty candidates with a query, a reading and a change each, twice over
+LISTED_CHARS = 200  # of a claim, so that a list of forty fits into one answer
 MAX_REFUSALS = 40  # in a row: a model that has not found a way by then will not
 # Refused before the linter sees it, and by the same rule.
 _RULE_OF = {
@@ -60,7 +63,7 @@ class Desk:
     ) -> None:
         self._overlay, self._ledger, self._bounds, self._making = overlay, ledger, bounds, making
         self._reading, self._asker, self._emit = reading, asker, emit
-        self._refusals, self._closed = 0, False
+        self._refusals, self._closed, self._one_at_a_time = 0, False, threading.Lock()
         self.calls = 0
         self.rejected: list[frozenset[Rule]] = []
 
@@ -74,23 +77,26 @@ class Desk:
         return bool(self._overlay.steps) or len(self._ledger.undecided) < len(self._bounds.candidates)
 
     def close(self) -> None:
-        """What a child that goes on sends from now on is refused."""
-        self._closed = True
+        """What a child that goes on sends from now on is refused; a call under way is waited for."""
+        with self._one_at_a_time:
+            self._closed = True
 
     async def call(self, name: str, arguments: Json, call_id: str) -> ToolAnswer:
-        if self._closed:
-            return _stopping(_OVER)
         self.calls += 1
         if self.overrun:
             return _stopping(_TOO_MANY)
         if name in READINGS:
             answer = await self._reading.call(name, arguments, self._asker, call_id=call_id)
-        else:
-            answer = self._answer(name, arguments, call_id)
+        else:  # in a thread: the linter may have thousands of records to look through
+            answer = await asyncio.to_thread(self._answer, name, arguments, call_id)
         self._refusals = self._refusals + 1 if answer.failed else 0
         return answer
 
     def _answer(self, name: str, arguments: Json, call_id: str) -> ToolAnswer:
+        with self._one_at_a_time:
+            return _stopping(_OVER) if self._closed else self._told_answer(name, arguments, call_id)
+
+    def _told_answer(self, name: str, arguments: Json, call_id: str) -> ToolAnswer:
         about: dict[Attr, AttrValue] = {
             Attr.GEN_AI_OPERATION: "execute_tool",
             Attr.GEN_AI_TOOL_NAME: name if name in WRITINGS or name in STAGING else "unknown",
@@ -118,7 +124,7 @@ class Desk:
             raise ToolRefused("unknown_candidate", "there is no such candidate in this run", "use an id that staging_list shows")
         span.set({Attr.MEMORY_CANDIDATE: candidate.id})
         if name == STAGING_READ:
-            return {**self._listed(candidate), **evidence_of(candidate)}
+            return {**shown(candidate), **self._listed(candidate), "claim": candidate.claim, **evidence_of(candidate)}
         disposition = Disposition(arguments["disposition"])
         record = self._record_named(arguments.get("record", "")) if disposition in _HOLDS else ""
         reason = redact(" ".join(arguments["reason"].split()))
@@ -130,7 +136,8 @@ class Desk:
 
     def _listed(self, candidate: Candidate) -> Json:
         settled = self._ledger.settled(candidate.id)
-        return {**shown(candidate), "settled": settled.disposition if settled else None}
+        short = {"id": candidate.id, "kind": candidate.kind, "claim": candidate.claim[:LISTED_CHARS]}
+        return {**short, "settled": settled.disposition if settled else None}
 
     def _record_named(self, name: str) -> str:
         kind, _, slug = name.rpartition("/")

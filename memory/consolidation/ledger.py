@@ -40,9 +40,11 @@ class Ledger:
         return [one for one in self._candidates if one not in self._settled]
 
     def cite(self, candidates: Sequence[str], record: str) -> None:
-        """They stand in that record now."""
+        """They stand in that record now; in a second one only beside it."""
         for one in candidates:
-            self._settled[one] = Resolution(disposition=Disposition.APPLIED, reason="it stands in the record", record=record)
+            before = self._settled.get(one)
+            if before is None or before.disposition is not Disposition.APPLIED:
+                self._settled[one] = Resolution(disposition=Disposition.APPLIED, reason="it stands in the record", record=record)
 
     def resolve(self, candidate: str, resolution: Resolution) -> None:
         """Raises ToolRefused."""

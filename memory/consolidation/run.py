@@ -1,6 +1,6 @@
 """One consolidation run: a snapshot is shown to the model, its tools work on the overlay, and what they made is committed.
 
-What must stay true: nothing waits between the last look at the store and the end of the run, so that a cancel finds it either
+What must stay true: from the last look at the store to the end of the run nothing can be cancelled, so that a cancel finds it either
 asked or done; `store_commit` or `store_discard` stands before the end; a run that committed never fails: it is finished, now or
 by the next one.
 """
@@ -8,7 +8,8 @@ by the next one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -35,6 +36,7 @@ from memory.run_files import RunKey
 from memory.runs import Run, Runs, disk_reason, where
 from memory.search_records import RecordSearch
 from memory.store import Store, StoreBusy
+from memory.store_audit import tell_unaudited
 from memory.store_view import Key, Stored, StoreView
 from memory.tools import Asker
 from memory.usage import UsageLog
@@ -122,19 +124,20 @@ class ConsolidationRun:
     async def _work(self, run: Run) -> None:
         parts, now = self._parts, moment(self._parts.clock.now())
         with parts.emit.span(SpanName.MEMORY_SNAPSHOT, {Attr.MEMORY_CANDIDATES: len(self._by_id)}):
+            await asyncio.to_thread(tell_unaudited, parts.store, parts.emit)
             view = await asyncio.to_thread(parts.store.view)
             text = await asyncio.to_thread(self._prompt, view, now)
             used = await asyncio.to_thread(parts.usage.used_lately)
         overlay, ledger = Overlay(view), Ledger(self._by_id)
         desk = self._desk(run, overlay, ledger, used=used, now=now)
         end = await self._ask(run, desk, text)
-        desk.close()
+        await asyncio.to_thread(desk.close)
         self._planned = len(overlay.steps)
         failure = _failure(end, desk)
         if failure:
             run.fail(*failure)
         else:
-            self._commit(run, overlay, ledger)
+            await _to_its_end(self._commit, run, overlay, ledger)
 
     def _desk(self, run: Run, overlay: Overlay, ledger: Ledger, *, used: frozenset[Key], now: datetime) -> Desk:
         parts, scope = self._parts, self._snapshot.scope
@@ -172,11 +175,12 @@ class ConsolidationRun:
         return end
 
     def _commit(self, run: Run, overlay: Overlay, ledger: Ledger) -> None:
-        """Nothing in here waits."""
+        """In a thread; nobody takes it back once it has begun."""
         parts = self._parts
         with parts.emit.span(SpanName.MEMORY_COMMIT) as span:
-            journal = self._journal(run, overlay, ledger)
-            if conflicts := parts.commit.conflicts(journal.changes):
+            now = parts.store.view()
+            journal = self._journal(run, overlay, ledger, now)
+            if conflicts := parts.commit.conflicts(journal.changes, now):
                 tell(parts.emit, run.id, (), refused=conflicts)
                 run.fail(MemoryReason.STORE_CONFLICT, f"{len(conflicts)} of {len(journal.changes)} records were changed meanwhile")
                 span.fail(MemoryReason.STORE_CONFLICT)
@@ -199,8 +203,9 @@ class ConsolidationRun:
             else:
                 run.fail(reason_, "every record of it was changed meanwhile")
 
-    def _journal(self, run: Run, overlay: Overlay, ledger: Ledger) -> Journal:
-        files, view = overlay.files(), overlay.view()
+    def _journal(self, run: Run, overlay: Overlay, ledger: Ledger, now: StoreView) -> Journal:
+        """`now`: the store as it is; a record that somebody deleted meanwhile holds no candidate."""
+        files = overlay.files()
         lost = losses(overlay, self._snapshot.scope)
         changes = tuple(
             Change(
@@ -215,7 +220,7 @@ class ConsolidationRun:
             )
             for each in files
         )
-        there = frozenset(f"{kind}/{slug}" for kind, slug in view.stored)
+        keys = now.stored.keys() - {each.key for each in files if each.after is None} | {each.key for each in files if each.after}
         counts = {"staging": len(self._by_id), "invalid": self._snapshot.invalid, **counted(overlay, self._snapshot.scope)}
         ref = self._parts.emit.current()
         return Journal(
@@ -224,7 +229,7 @@ class ConsolidationRun:
             trace_id=ref.trace_id if ref else "",
             scope=str(self._snapshot.scope),
             changes=changes,
-            resolutions=ledger.closed(there),
+            resolutions=ledger.closed(frozenset(f"{kind}/{slug}" for kind, slug in keys)),
             counts=counts,
         )
 
@@ -232,6 +237,19 @@ class ConsolidationRun:
         if not self._committed:
             with self._parts.emit.span(SpanName.MEMORY_ROLLBACK):
                 self._parts.emit(StoreDiscarded(run_id=run_id, planned=self._planned, why=why))
+
+
+async def _to_its_end(commit: Callable[[Run, Overlay, Ledger], None], run: Run, overlay: Overlay, ledger: Ledger) -> None:
+    """Replies go on meanwhile, and a cancel waits: it finds a run that has ended."""
+    work = asyncio.get_running_loop().create_task(asyncio.to_thread(commit, run, overlay, ledger))  # owned here, awaited below
+    try:
+        await asyncio.shield(work)
+    except asyncio.CancelledError:
+        while not work.done():
+            with suppress(asyncio.CancelledError):  # whoever asks twice is told once
+                await asyncio.wait([work])
+        work.result()
+        raise
 
 
 def _failure(end: ModelEnd | None, desk: Desk) -> tuple[MemoryReason, str] | None:

@@ -62,7 +62,7 @@ class Undoer:
             raise CannotUndo("this run has changed no record, so there is nothing to take back")
         back = {each.path: self._back(manifest, each) for each in reversed(manifest.applied)}
         changes = tuple(sorted(back.values(), key=lambda change: change.after is None))
-        conflicts = tuple(change.path for change in self._commit.conflicts(changes))
+        conflicts = tuple(change.path for change in self._commit.conflicts(changes, self._store.view()))
         return Undo(of=manifest.run_id, changes=changes, conflicts=conflicts)
 
     def undo(self, run_id: str) -> Undo:
