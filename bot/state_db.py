@@ -6,6 +6,7 @@ What cannot be read is left as it is: whoever started the bot is told what to do
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from pathlib import Path
@@ -124,3 +125,15 @@ def _unusable(path: Path, e: sqlite3.Error) -> StateUnreadable:
     if code in _DENIED:
         return StateUnreadable(path, f"it cannot be used ({e})", MAKE_WRITABLE)
     return StateUnreadable(path, f"it is damaged, or no state of this bot ({e})", MOVE_AWAY)
+
+
+def damage(path: Path) -> str:
+    """What is wrong with the file, in a few words; "" where nothing is, or there is none yet. Only reads."""
+    if not path.exists():
+        return ""
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5.0)) as db:
+            (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        return type(error).__name__
+    return "" if found == "ok" else "it does not pass its own check"

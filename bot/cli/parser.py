@@ -28,6 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
     _logs(commands)
     _memory(commands)
     _config(commands)
+    _doctor(commands)
     _demo(commands)
     return parser
 
@@ -245,6 +246,18 @@ def _config(commands: Commands[argparse.ArgumentParser]) -> None:
     )
     config.add_argument("--json", action="store_true", help=JSON)
     _workspace(config, default=Path(), where=HERE)
+
+
+def _doctor(commands: Commands[argparse.ArgumentParser]) -> None:
+    doctor = _command(
+        commands,
+        "doctor",
+        entry="bot.cli.doctor:doctor",
+        summary="look at everything the bot stands on, and say how to mend what is wrong; changes nothing",
+        example="insomnia doctor --json",
+    )
+    doctor.add_argument("--json", action="store_true", help=JSON)
+    _workspace(doctor, default=Path(), where=HERE)
 
 
 def _demo(commands: Commands[argparse.ArgumentParser]) -> None:

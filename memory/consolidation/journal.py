@@ -130,9 +130,13 @@ class Journals:
         replace(self._disk, self._journal, _json(asdict(journal)))
 
     def unfinished(self) -> Journal | None:
-        """Raises JournalUnreadable."""
+        """Removes what a dead process left half written besides. Raises JournalUnreadable."""
         if temporary_of(self._journal).exists():
             self._disk.unlink(temporary_of(self._journal))
+        return self.read()
+
+    def read(self) -> Journal | None:
+        """Raises JournalUnreadable."""
         raw = read_small(self._journal, most=MAX_BYTES)
         try:
             return None if raw is None else _journal(json.loads(raw))
