@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import aiohttp
 import pytest
+from slack_bolt.request.async_request import AsyncBoltRequest
 
 from bot import slack_socket
 from bot.clock import SystemClock
@@ -24,6 +25,7 @@ from telemetry.events import Fact, SlackConnection, SlackReconnected
 pytestmark = pytest.mark.slack
 ACK_SECONDS = 0.5
 PING_SECONDS = 0.4
+FIRST_TRY = AsyncBoltRequest(mode="socket_mode", body={})
 PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 
 
@@ -42,7 +44,7 @@ class Bot:
         self.before(body)
         self.stored.append(body)
 
-    def gap(self) -> None:
+    def doubt(self, *, until: float) -> None:
         self.gaps += 1
 
     @property
@@ -92,7 +94,7 @@ async def connect(slack: EmbeddedSlack) -> AsyncIterator[Callable[[], Any]]:
                 web.client,
                 slack.APP_TOKEN,
                 take=lambda body: made[0].take(body),
-                gap=lambda: made[0].gap(),
+                doubt=lambda *, until: made[0].doubt(until=until),
                 clock=clock,
                 emit=emit,
             )
@@ -245,7 +247,7 @@ async def test_slack_is_asked_for_nothing_when_an_event_comes(slack: EmbeddedSla
 
 
 async def test_envelopes_that_are_no_events_are_acknowledged_and_not_taken(slack: EmbeddedSlack, bot: Bot) -> None:
-    response = await bot.socket._store_first({"type": "block_actions", "actions": []})
+    response = await bot.socket._store_first({"type": "block_actions", "actions": []}, FIRST_TRY)
 
     assert (response.status, bot.stored) == (200, [])
 
@@ -253,7 +255,7 @@ async def test_envelopes_that_are_no_events_are_acknowledged_and_not_taken(slack
 async def test_after_closing_nothing_is_taken_and_the_next_bot_gets_it(slack: EmbeddedSlack, bot: Bot, connect: Connect) -> None:
     await bot.socket.close()
     slack.say("general", "mika", "is anybody there?")
-    response = await bot.socket._store_first({"type": "event_callback"})
+    response = await bot.socket._store_first({"type": "event_callback"}, FIRST_TRY)
 
     second = await connect()
     await until(lambda: second.stored)

@@ -5,10 +5,32 @@ from typing import Any
 import pytest
 
 from bot.local.slack_faults import FaultKind, Faults, SocketScript
+from bot.local.slack_records import Clock
+
+NOW = 1_700_000_000.0
 
 
-def faults() -> Faults:
-    return Faults(SocketScript(), cut=lambda: None, goodbye=lambda reason: None, wake=lambda: None)
+class NoSockets:
+    """Nobody is connected."""
+
+    def cut(self) -> None:
+        pass
+
+    def goodbye(self, reason: str) -> None:
+        pass
+
+    def deafen(self) -> None:
+        pass
+
+    def tell_limited(self, at: float) -> None:
+        pass
+
+    def wake(self) -> None:
+        pass
+
+
+def faults(clock: Clock = lambda: NOW) -> Faults:
+    return Faults(SocketScript(), sockets=NoSockets(), clock=clock)
 
 
 def taken(there: Faults, method: str = "auth.test", **args: Any) -> FaultKind | None:
