@@ -142,7 +142,7 @@ class EventsApi:
         return None
 
     def _is_slacks(self, signed: _Signed) -> bool:
-        with suppress(ValueError, TypeError):  # the library, over a time that is no number and over signs that are not ASCII
+        with suppress(ValueError, TypeError, OverflowError):  # the library, over times that are none and signs that are not ASCII
             return self._verifier.is_valid(signed.raw, signed.time, signed.signature)
         return False
 

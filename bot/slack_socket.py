@@ -132,8 +132,10 @@ class SocketMode:
 
     async def _renew(self) -> None:
         """The old one serves on where Slack gives no new address; the next try comes after another silence."""
-        self._announced = self._last_news = self._clock.monotonic()
-        self._renewing = True
+        self._last_news = self._clock.monotonic()
+        if not await self._client.is_connected():
+            return  # it is lost, not silent: the library looks for another one
+        self._announced, self._renewing = self._clock.monotonic(), True
         with suppress(SlackClientError, aiohttp.ClientError, OSError, TimeoutError):  # told by the library's log
             await self._client.connect_to_new_endpoint(force=True)
             return
