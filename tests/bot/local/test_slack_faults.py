@@ -98,3 +98,20 @@ def test_clearing_also_mends_the_sockets() -> None:
     there.clear()
 
     assert there.script == SocketScript() and not there.root_on_every_page
+
+
+def test_an_app_that_is_sold_reads_one_page_a_minute() -> None:
+    now = NOW
+    there = faults(lambda: now)
+    there.add("conversations.replies", "distributed")
+
+    first, second = there.take("conversations.replies", {}), there.take("conversations.replies", {})
+    other = there.take("chat.postMessage", {})
+    now += 59.5
+    third = there.take("conversations.replies", {})
+    now += 0.5
+
+    assert (first, other, there.take("conversations.replies", {})) == (None, None, None)
+    assert second is not None and (second.kind, second.retry_after) == (FaultKind.RATELIMITED, 60)
+    assert third is not None and third.retry_after == 1
+    assert there.page_size("conversations.replies", {}, 1000) == 15
