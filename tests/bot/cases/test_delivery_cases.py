@@ -72,6 +72,15 @@ async def test_c035_whichever_event_tells_of_an_added_mention_first_it_is_answer
     assert "when is it?" in bench.claude.prompts[0]
 
 
+async def test_an_edit_of_a_mention_that_was_never_heard_answers_nothing(bench: Bench) -> None:
+    ts = bench.slack.put(GENERAL, MENTION + "said before the bot was there")["ts"]
+
+    bench.edit(GENERAL, ts, MENTION + "said before the bot was there, and mended")
+    await bench.ended()
+
+    assert (bench.claude.prompts, dropped(bench)) == ([], [DropReason.NOT_ADDRESSED])
+
+
 # -- streams of edits --------------------------------------------------------------------------------------------------
 async def test_a_stream_of_edits_costs_no_call_no_turn_and_one_row(bench: Bench) -> None:
     """Another bot that writes its answer by editing it, in a thread that the session holds."""
