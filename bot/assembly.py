@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from bot.app import App
 from bot.claude_cli import CliStarter
@@ -27,6 +28,7 @@ from bot.router import Router
 from bot.routes import RouteSettings
 from bot.sessions import Sessions
 from bot.slack import SlackWeb
+from bot.slack_http import EventsApi
 from bot.slack_socket import SocketMode
 from bot.state_db import open_state
 from bot.thread_routes import ThreadRoutes
@@ -45,13 +47,29 @@ class CannotRun(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where Slack and the model answer, embedded or not."""
+    """Where Slack and the model answer, embedded or not. `signing_secret`: "" where events come by Socket Mode."""
 
     slack_api: str
     bot_token: str
     app_token: str
+    signing_secret: str
     model_url: str
     control: Control
+
+
+class Listens(Protocol):
+    """Takes Slack's events from `connect` to `close`."""
+
+    @property
+    def address(self) -> str:
+        """Where others reach it; "" where it calls Slack itself."""
+
+    async def prepare(self) -> None:
+        """What may fail, before anything is answered. Raises CannotListen."""
+
+    async def connect(self) -> None: ...
+
+    async def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +77,14 @@ class Bot:
     app: App
     sessions: Sessions
     memory: MemoryWorkers
-    socket: Callable[[], SocketMode]
+    listener: Callable[[], Listens]
 
 
 async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: Emit, web: SlackWeb, addresses: Addresses) -> Bot:
     try:
         me = await web.start()
-        await web.check_app_token(addresses.app_token)
+        if not addresses.signing_secret:
+            await web.check_app_token(addresses.app_token)
         await web.learn_channels()
     except SlackError as e:
         variable = "SLACK_APP_TOKEN" if e.method == "apps.connections.open" else "SLACK_BOT_TOKEN"
@@ -133,10 +152,16 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
         accepted=app.accepted,
         wondered=app.wondered,
     )
-    socket = lambda: SocketMode(  # noqa: E731 - Bolt opens a session as it is made: only once everything else stands
-        web.client, addresses.app_token, take=intake.take, gap=sessions.doubt_delivery, clock=clock, emit=emit
-    )
-    return Bot(app=app, sessions=sessions, memory=memory, socket=socket)
+
+    def listener() -> Listens:
+        """Bolt opens a session as it is made: only once everything else stands."""
+        take, doubt = intake.take, sessions.doubt_delivery
+        if not addresses.signing_secret:
+            return SocketMode(web.client, addresses.app_token, take=take, doubt=doubt, clock=clock, emit=emit)
+        host, port = settings.slack.listen_host, settings.slack.listen_port
+        return EventsApi(addresses.signing_secret, host=host, port=port, take=take, doubt=doubt, clock=clock, emit=emit)
+
+    return Bot(app=app, sessions=sessions, memory=memory, listener=listener)
 
 
 def _routes(settings: Settings) -> dict[str, RouteSettings]:

@@ -12,7 +12,7 @@ from bot.config import Settings
 from bot.quoting import quote_line
 from bot.workspace import Workspace
 
-SLACK = {"embedded": "an embedded workspace", "socket": "Slack (Socket Mode)"}
+SLACK = {"embedded": "an embedded workspace", "socket": "Slack (Socket Mode)", "http": "Slack (HTTP)"}
 MODEL = {"embedded": "the embedded model (no language model: it quotes its context)", "anthropic": "Claude"}
 MONTH_DAYS = 25
 SHOWN = 8
@@ -24,17 +24,23 @@ def banner_lines(
     cli: Cli,
     slack_url: str,
     *,
+    listening: str = "",
     recovered: int,
     threads: Sequence[Mapping[str, Any]],
     question: tuple[str, str],
     full: bool,
 ) -> Iterator[str]:
-    """`question`: one that can be asked, and the first words of the thread that knows the answer."""
+    """`listening`: where events arrive over HTTP.
+
+    `question`: one that can be asked, and the first words of the thread that knows the answer.
+    """
     yield f"insomnia is up: {SLACK[settings.slack_kind]} · {MODEL[settings.model_kind]} · Claude CLI {cli.version} ({cli.source})"
     if recovered:
         yield f"Answering {recovered} message{'s' if recovered != 1 else ''} that an earlier run left open."
     if not full:
         return
+    if settings.slack_kind == "http":
+        yield f"Slack's events are heard at http://{listening}/slack/events; the app's request URL has to lead there."
     if settings.slack_kind == "embedded":
         yield f"The workspace listens at {slack_url} and is kept in {workspace.local}."
     if old := [t for t in threads if t["age_days"] >= MONTH_DAYS and not str(t["channel"]).startswith("@")]:

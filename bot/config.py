@@ -45,6 +45,7 @@ class Secrets:
 
     slack_bot_token: str = ""
     slack_app_token: str = ""
+    slack_signing_secret: str = ""
     keys: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -80,8 +81,11 @@ class Settings:
     origins: Mapping[str, str] = field(repr=False)
 
     @property
-    def slack_kind(self) -> Literal["embedded", "socket"]:
-        return "socket" if self.secrets.slack_bot_token else "embedded"
+    def slack_kind(self) -> Literal["embedded", "socket", "http"]:
+        """By the secrets that are set."""
+        if not self.secrets.slack_bot_token:
+            return "embedded"
+        return "http" if self.secrets.slack_signing_secret else "socket"
 
     @property
     def model_kind(self) -> Literal["embedded", "anthropic"]:
@@ -142,7 +146,7 @@ class Settings:
             secrets=_secrets(env, file.accounts),
             origins=MappingProxyType(_origins(file, routes, tables, env)),
         )
-        if not errors and settings.slack_kind == "socket":
+        if not errors and settings.slack_kind != "embedded":
             errors = check_real_slack(settings.accounts, settings.routes, settings.slack, may_answer=settings.may_answer_slack)
         if errors:
             raise ConfigError(errors)
@@ -192,6 +196,7 @@ def _secrets(env: Mapping[str, str], accounts: Mapping[str, Account]) -> Secrets
     return Secrets(
         slack_bot_token=env.get("SLACK_BOT_TOKEN", ""),
         slack_app_token=env.get("SLACK_APP_TOKEN", ""),
+        slack_signing_secret=env.get("SLACK_SIGNING_SECRET", ""),
         keys=MappingProxyType({a.key_env: env[a.key_env] for a in accounts.values() if a.key_env in env}),
     )
 

@@ -13,8 +13,13 @@ from bot.config_errors import HIDDEN
 from bot.config_schema import ADDRESS, ADDRESS_IN_WORDS, EVERY_PUBLIC_CHANNEL, NAME, TEMPLATES, Account, File, Route, SlackTable
 
 NAME_IN_WORDS = "a name is lower-case letters, digits, - and _, begins with a letter and has at most 32 characters"
-TOKENS = {"SLACK_BOT_TOKEN": "the bot token, xoxb-...", "SLACK_APP_TOKEN": "the app-level token, xapp-..."}
-SWAPPED = {"SLACK_BOT_TOKEN": "xapp-", "SLACK_APP_TOKEN": "xoxb-"}
+BOT, APP, SIGNING = "SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET"
+TOKENS = {
+    BOT: "the bot token, xoxb-...",
+    APP: "the app-level token, xapp-...",
+    SIGNING: "the signing secret, a row of letters and digits",
+}
+SWAPPED = ((BOT, "xapp-"), (APP, "xoxb-"), (SIGNING, "xoxb-"), (SIGNING, "xapp-"))
 
 
 def check_environment(env: Mapping[str, str]) -> list[str]:
@@ -22,14 +27,21 @@ def check_environment(env: Mapping[str, str]) -> list[str]:
 
 
 def _tokens(env: Mapping[str, str]) -> Iterator[str]:
-    missing = [name for name in TOKENS if name not in env]
-    if len(missing) == 1:
-        there = next(name for name in TOKENS if name in env)
-        what = f"{there} is set, but {missing[0]} ({TOKENS[missing[0]]}) is not"
-        yield f"{what}; set both for real Slack, or neither for the embedded workspace"
-    if len(missing) == len(TOKENS) and "SLACK_API_URL" in env:
-        yield f"SLACK_API_URL is set, but {' and '.join(TOKENS)} are not; set them, or unset it to use the embedded workspace"
-    for name, wrong in SWAPPED.items():
+    """The bot token speaks; beside it exactly one secret decides how events come in."""
+    ways = [name for name in (APP, SIGNING) if name in env]
+    if BOT in env and not ways:
+        yield (
+            f"{BOT} is set, but neither {APP} ({TOKENS[APP]}: Socket Mode) nor {SIGNING} ({TOKENS[SIGNING]}: HTTP) is; "
+            "set one of them for real Slack, or none of the three for the embedded workspace"
+        )
+    if ways and BOT not in env:
+        verb = "are" if len(ways) > 1 else "is"
+        yield f"{' and '.join(ways)} {verb} set, but {BOT} ({TOKENS[BOT]}) is not; set it too, or unset the rest for the embedded workspace"
+    if len(ways) > 1:
+        yield f"{APP} (Socket Mode) and {SIGNING} (HTTP) are both set, and events come in one way only; unset the other one"
+    if BOT not in env and not ways and "SLACK_API_URL" in env:
+        yield f"SLACK_API_URL is set, but {BOT} and {APP} or {SIGNING} are not; set them, or unset it to use the embedded workspace"
+    for name, wrong in SWAPPED:
         if env.get(name, "").startswith(wrong):
             yield f"{name} holds a token that begins with {wrong}; it takes {TOKENS[name]}"
 

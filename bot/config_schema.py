@@ -20,6 +20,7 @@ COMPACTION_NET = 50_000  # how far above rotate_at the CLI's own compaction wait
 LEAST_AUTOCOMPACT = 100_000  # the CLI takes no smaller window
 
 ADDRESS = r"https?://[^\s@]+"
+LISTEN = r"(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})"
 ADDRESS_IN_WORDS = "an address that begins with http:// or https:// and holds no password"
 TRACE_ID = "{trace_id}"
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
@@ -39,6 +40,24 @@ class Table(BaseModel):
 class SlackTable(Table):
     users: Texts = Field(default=(), description=f"{ID_LIST}; [] means everyone in the workspace")
     bots: Texts = Field(default=(), description='a list of Slack bot or user ids, such as ["B012ABCDEF"]; [] means that no bot is answered')
+    # Loopback: who is to be heard from outside comes through a proxy, which has the certificate.
+    listen: Text = Field(default="127.0.0.1:3000", description='HOST:PORT, such as "127.0.0.1:3000" or "[::1]:3000"')
+
+    @field_validator("listen")
+    @classmethod
+    def _host_and_port(cls, value: str) -> str:
+        found = re.fullmatch(LISTEN, value)
+        if not found or int(found["port"]) > 65_535:
+            raise ValueError("not an address to listen at")
+        return value
+
+    @property
+    def listen_host(self) -> str:
+        return self.listen.rpartition(":")[0].strip("[]")
+
+    @property
+    def listen_port(self) -> int:
+        return int(self.listen.rpartition(":")[2])
 
 
 class ClaudeTable(Table):

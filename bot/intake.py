@@ -20,18 +20,22 @@ from telemetry.emit import Emit, Span
 from telemetry.events import DropReason, MessageDropped, SlackEventSeen, Thread
 from telemetry.names import Attr, SpanName
 
+WONDERS = 1_000  # Slack delivers one again within minutes
 PASSED_BY = 1_000  # threads; a reply overtakes the message that makes its thread watched by minutes at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audience:
-    """Who may talk to the bot at all: user ids, empty for everyone; bots only by name. A route may be narrower."""
+    """Who may talk to the bot at all: user ids, empty for everyone of the workspace; bots and strangers only by name.
+
+    A route may be narrower.
+    """
 
     users: Sequence[str]
     bots: Sequence[str]
 
-    def admits(self, user: str) -> bool:
-        return not self.users or user in self.users
+    def admits(self, user: str, *, stranger: bool = False) -> bool:
+        return user in self.users if self.users else not stranger
 
 
 class Intake:
@@ -50,6 +54,7 @@ class Intake:
         self._inbox, self._threads, self._me, self._audience, self._routes = inbox, threads, me, audience, routes
         self._emit, self._accepted, self._wondered = emit, accepted, wondered
         self._passed_by: dict[Thread, str] = {}  # the newest reply in a thread that nobody watched
+        self._wonders: dict[str, None] = {}  # event ids of question marks, each of which is answered once
 
     def take(self, body: Mapping[str, Any]) -> None:
         """`body` is the event callback as Slack sent it."""
@@ -63,10 +68,20 @@ class Intake:
                 self._inbox.withdraw(deleted.thread, deleted.ts)
                 self._keep_if_watched(deleted.thread, deleted.ts, Change.DELETED, {"user": deleted.user})
             case Wondered() as wondered:
-                if self._audience.admits(wondered.user):
+                if self._audience.admits(wondered.user) and self._is_first(str(body.get("event_id") or "")):
                     self._wondered(wondered)
             case Ignored() as ignored:
                 self._drop(ignored.reason, ignored.channel, ignored.ts)
+
+    def _is_first(self, event_id: str) -> bool:
+        """Of messages the inbox knows; a question mark has nothing but the id of its event."""
+        if event_id in self._wonders:
+            return False
+        if event_id:
+            self._wonders[event_id] = None
+        if len(self._wonders) > WONDERS:
+            del self._wonders[next(iter(self._wonders))]
+        return True
 
     # -- messages ------------------------------------------------------------------------------------------------------
     def _posted(self, p: Posted) -> None:
@@ -97,7 +112,7 @@ class Intake:
             if not {p.bot_id, p.user} & set(self._audience.bots):
                 return DropReason.OTHER_BOT
             return DropReason.BOT_LOOP if row and row.bot_streak >= MAX_BOT_STREAK else None
-        return None if self._audience.admits(p.user) else DropReason.NOT_ALLOWED
+        return None if self._audience.admits(p.user, stranger=p.stranger) else DropReason.NOT_ALLOWED
 
     def _is_bot(self, p: Posted) -> bool:
         return speaker_of(p.body, self._me, {}).role is Role.BOT

@@ -27,6 +27,7 @@ from bot.local.slack import EmbeddedSlack
 from bot.local.slack_seed_threads import OPENING_QUESTION
 from bot.memory_control import MemoryControl
 from bot.slack import SlackWeb
+from bot.slack_http import CannotListen
 from bot.state_db import StateUnreadable
 from bot.version import VERSION
 from bot.workspace import Control, RunningBot, Workspace
@@ -48,7 +49,7 @@ def run_bot(settings: Settings, workspace: Workspace, *, banner: bool) -> int:
         cli = find_cli(str(settings.path(settings.claude.path)) if settings.claude.path else "")
         with telemetry(telemetry_of(settings, workspace)) as emit:
             asyncio.run(_run(settings, workspace, cli=cli, emit=emit, banner=banner))
-    except (CannotRun, CliNotFound, StateUnreadable) as e:
+    except (CannotRun, CannotListen, CliNotFound, StateUnreadable) as e:
         print(f"insomnia: {e}", file=sys.stderr)
         return 1
     return 0
@@ -87,20 +88,30 @@ async def _run(settings: Settings, workspace: Workspace, *, cli: Cli, emit: Emit
         await stack.enter_async_context(bot.memory)
         control = await stack.enter_async_context(MemoryControl(bot.memory, token=addresses.control.token))
         stack.push_async_callback(bot.sessions.close_all)
-        socket = bot.socket()
+        listener = bot.listener()
+        stack.push_async_callback(listener.close)
+        await listener.prepare()
         recovered = bot.app.recover()
-        await socket.connect()
+        await listener.connect()
         workspace.publish(_running(settings, addresses, memory=control.url))
         bot.memory.begin()
         threads = await _old_threads(http, addresses.control) if banner else []
         for line in banner_lines(
-            settings, workspace, cli, addresses.slack_api, recovered=recovered, threads=threads, question=OPENING_QUESTION, full=banner
+            settings,
+            workspace,
+            cli,
+            addresses.slack_api,
+            listening=listener.address,
+            recovered=recovered,
+            threads=threads,
+            question=OPENING_QUESTION,
+            full=banner,
         ):
             print(line, flush=True)
         await stop.wait()
         if banner:
             print("Stopping: what is being answered is answered first.", flush=True)
-        await socket.close()
+        await listener.close()
         await bot.app.drain(DRAIN_SECONDS)
 
 
@@ -126,7 +137,14 @@ async def _servers(settings: Settings, workspace: Workspace, stack: AsyncExitSta
     except OSError as e:
         raise CannotRun(f"the embedded servers cannot start: {e}") from e
     control = Control(slack=slack_control, model=model_control, token=token)
-    return Addresses(slack_api=slack_api, bot_token=bot_token, app_token=app_token, model_url=model_url, control=control)
+    return Addresses(
+        slack_api=slack_api,
+        bot_token=bot_token,
+        app_token=app_token,
+        signing_secret=settings.secrets.slack_signing_secret,
+        model_url=model_url,
+        control=control,
+    )
 
 
 def _running(settings: Settings, addresses: Addresses, *, memory: str) -> RunningBot:

@@ -89,8 +89,9 @@ class Replies:
             metadata = {"event_type": EVENT_TYPE, "event_payload": {**payload, "part": number, "parts": len(parts)}}
             try:
                 posted.append(await self._one(message, part, metadata))
-            except (_Refused, ReplyLost):
-                await self._take_back(message, posted)
+            except (_Refused, ReplyLost) as e:
+                if not (isinstance(e, ReplyLost) and e.unsure):  # else its end may stand there: without its beginning it would be worse
+                    await self._take_back(message, posted)
                 raise
         return posted
 

@@ -22,10 +22,11 @@ class Sessions:
             self._sessions[to.key] = PersistentSession(to.route, to.key, self._parts)
         return self._sessions[to.key]
 
-    def doubt_delivery(self) -> None:
-        """The socket was down: what was said meanwhile may never arrive as an event."""
+    def doubt_delivery(self, *, until: float = 0.0) -> None:
+        """What was said up to now, or up to then (seconds since the epoch), may never arrive as an event."""
+        until = max(self._parts.clock.now(), until)
         for session in self._sessions.values():
-            session.context.doubt_delivery(at=f"{self._parts.clock.now():.6f}")
+            session.context.doubt_delivery(at=f"{until:.6f}")
 
     async def close_all(self) -> None:
         await asyncio.gather(*(session.close() for session in self._sessions.values()), return_exceptions=True)

@@ -1,6 +1,6 @@
 """Slack's Web API behind `SlackPort`: every call counted, every failure a `SlackError` with Slack's own word.
 
-This and `slack_socket` are the only files that import slack_sdk. Nothing of a response but its error code is ever
+This, `slack_socket` and `slack_http` are the only files that import slack_sdk. Nothing of a response but its error code is ever
 printed: bodies hold what people wrote.
 """
 
@@ -26,6 +26,7 @@ from telemetry.events import SlackCalled, SlackOutcome
 
 PUBLIC_API = "https://slack.com/api/"
 CALL_SECONDS = 20.0
+SOON_SECONDS = 0.05  # a clock that wakes a little early is no reason to wait anew
 RATE_LIMITED = frozenset({"ratelimited", "rate_limited"})
 CHANNEL_SECONDS = 600.0
 UNKNOWN_USER = frozenset({"user_not_found", "user_not_visible"})  # and it stays so
@@ -55,13 +56,15 @@ class SlackWeb:
         self._names: dict[str, str] = {}
         self._channels: dict[str, Channel] = {}
         self._learnt: dict[str, float] = {}  # when, by the monotonic clock
+        self._put_off: dict[tuple[str, str], float] = {}  # kind of call -> until when Slack wants no more of it
 
     async def start(self) -> Me:
         """Raises SlackError: `invalid_auth` and the like, before Bolt would lose a first event over it."""
         told = await self._call("auth.test")
         if not told.get("bot_id"):  # a person's token: what the bot posts would be that person's
             raise SlackError("auth.test", "not_allowed_token_type")
-        return Me(user_id=str(told.get("user_id") or ""), bot_id=str(told.get("bot_id") or ""))
+        home = frozenset(str(told[name]) for name in ("team_id", "enterprise_id") if told.get(name))
+        return Me(user_id=str(told.get("user_id") or ""), bot_id=str(told.get("bot_id") or ""), home=home)
 
     async def check_app_token(self, token: str) -> None:
         """Bolt retries a bad one for ever without a word; this says so at once."""
@@ -146,6 +149,8 @@ class SlackWeb:
     # -- one call ------------------------------------------------------------------------------------------------------
     async def _call(self, method: str, *, app_token: str = "", **args: Any) -> Mapping[str, Any]:
         began, outcome = self._clock.monotonic(), SlackOutcome.ERROR
+        if (left := self._put_off.get(_kind_of_call(method, args), began) - began) > SOON_SECONDS:
+            raise SlackError(method, "ratelimited", retry_after=left)  # asked or not, that is what Slack would say
         try:
             headers = {"Authorization": f"Bearer {app_token}"} if app_token else None
             async with asyncio.timeout(CALL_SECONDS):  # the library's own does not hold for a session that it is given
@@ -154,7 +159,9 @@ class SlackWeb:
             return response.data if isinstance(response.data, dict) else {}
         except SlackApiError as e:
             error = _error(method, e)
-            outcome = SlackOutcome.RATE_LIMITED if error.code in RATE_LIMITED else SlackOutcome.ERROR
+            if error.code in RATE_LIMITED:
+                outcome = SlackOutcome.RATE_LIMITED
+                self._hold(_kind_of_call(method, args), error.retry_after)
             raise error from None  # the cause would print the whole response
         except TimeoutError:
             outcome = SlackOutcome.TIMEOUT
@@ -167,6 +174,17 @@ class SlackWeb:
             raise SlackError(method, "invalid_response") from None
         finally:
             self._emit(SlackCalled(method=method, outcome=outcome, seconds=self._clock.monotonic() - began))
+
+    def _hold(self, kind: tuple[str, str], seconds: float) -> None:
+        now = self._clock.monotonic()
+        self._put_off = {other: until for other, until in self._put_off.items() if until > now}
+        if seconds:
+            self._put_off[kind] = now + seconds
+
+
+def _kind_of_call(method: str, args: Mapping[str, Any]) -> tuple[str, str]:
+    """What Slack counts together: a method, in one workspace; posts by their channel."""
+    return method, str(args.get("channel", "")) if method == "chat.postMessage" else ""
 
 
 def _error(method: str, e: SlackApiError) -> SlackError:
@@ -198,5 +216,6 @@ def _channel(channel: Mapping[str, Any]) -> Channel:
 def _kind(channel: Mapping[str, Any]) -> ChannelKind:
     if channel.get("is_im"):
         return ChannelKind.DIRECT
-    private = channel.get("is_private") or channel.get("is_group") or channel.get("is_mpim")
+    # One that is shared with another organization is public to neither.
+    private = channel.get("is_private") or channel.get("is_group") or channel.get("is_mpim") or channel.get("is_ext_shared")
     return ChannelKind.PRIVATE if private else ChannelKind.PUBLIC

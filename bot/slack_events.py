@@ -9,15 +9,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from bot.slack_text import Me, plain_text
+from bot.slack_text import Me, is_stranger, plain_text
 from telemetry.events import DropReason, Thread
 
 ACCEPTED_SUBTYPES = frozenset({None, "", "file_share", "thread_broadcast", "bot_message", "me_message"})
 KEPT_KEYS = frozenset(
-    ("type", "subtype", "ts", "thread_ts", "user", "bot_id", "app_id", "username", "bot_profile", "text", "blocks", "attachments")
+    (
+        "type",
+        "subtype",
+        "ts",
+        "thread_ts",
+        "user",
+        "user_team",
+        "bot_id",
+        "app_id",
+        "username",
+        "bot_profile",
+        "text",
+        "blocks",
+        "attachments",
+    )
 ) | frozenset(("files", "edited", "streaming_state", "event_ts"))
 MENTION_WINDOW_SECONDS = 300  # an edit may still address the bot this long after the message was written
 KEPT_DEPTH = 30  # lists and objects inside each other: a shared message with rich text in a table needs half of it
@@ -35,7 +49,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class Posted:
     """`channel_type` is "" where the event does not tell (app_mention). `edited`: the event is about an edited text.
 
-    `named`: Slack itself says that the message mentions the bot.
+    `named`: Slack itself says that the message mentions the bot. `stranger`: of another organization, in a shared channel.
     """
 
     thread: Thread
@@ -46,6 +60,7 @@ class Posted:
     body: Mapping[str, Any]
     edited: bool
     named: bool = False
+    stranger: bool = False
 
     def mentions(self, user: str) -> bool:
         return user in mentioned(self.body)
@@ -122,21 +137,49 @@ def _objects(node: object) -> Iterator[Mapping[str, Any]]:
 # -- reading -----------------------------------------------------------------------------------------------------------
 def read_event(body: Mapping[str, Any], me: Me) -> SlackEvent:
     """`body` is the whole callback (`team_id`, `event`)."""
-    event = _object(_object(body).get("event"))
+    body = _object(body)
+    event = _object(body.get("event"))
+    team, channel = _team(body), _id(event.get("channel"))
     if event.get("type") == "reaction_added":
-        return _reacted(_id(body.get("team_id")), event, me)
+        return _reacted(team, event, me)
     if event.get("type") not in ("message", "app_mention"):
         return Ignored(reason=DropReason.IGNORED_EVENT)
-    team, channel = _id(body.get("team_id")), _id(event.get("channel"))
     if not team or not channel:
         return Ignored(reason=DropReason.MALFORMED, channel=channel)
     match event.get("subtype"):
         case "message_changed":
-            return _changed(team, channel, event, me)
+            read = _changed(team, channel, event, me)
         case "message_deleted":
-            return _deleted(team, channel, event, me)
+            read = _deleted(team, channel, event, me)
         case _:
-            return _posted(team, channel, event, me, edited=bool(event.get("edited")))
+            read = _posted(team, channel, event, me, edited=bool(event.get("edited")))
+    home = _home(body, me)
+    match read:
+        case Posted() if is_stranger(read.body, home):
+            return replace(read, stranger=True)
+        case Edited() if is_stranger(read.posted.body, home):
+            return replace(read, posted=replace(read.posted, stranger=True))
+    return read
+
+
+def _team(body: Mapping[str, Any]) -> str:
+    """The workspace in which the app is installed, so that a thread has one name: of what is said in a channel that is shared
+    with others, `team_id` is whoever wrote it."""
+    return _id(_installed(body).get("team_id")) or _id(body.get("context_team_id")) or _id(body.get("team_id"))
+
+
+def _home(body: Mapping[str, Any], me: Me) -> frozenset[str]:
+    """Of whom the bot is; nobody's where the channel is not shared with another organization."""
+    if body.get("is_ext_shared_channel") is not True:
+        return frozenset()
+    installed = _installed(body)
+    told = (installed.get("team_id"), installed.get("enterprise_id"), body.get("context_team_id"), body.get("context_enterprise_id"))
+    return me.home | frozenset(_id(team) for team in told if _id(team))
+
+
+def _installed(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    authorizations = body.get("authorizations")
+    return _object(authorizations[0]) if isinstance(authorizations, list) and authorizations else {}
 
 
 def _posted(team: str, channel: str, m: Mapping[str, Any], me: Me, *, edited: bool) -> Posted | Ignored:

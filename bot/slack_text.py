@@ -8,7 +8,7 @@ bot's own tag is taken away; other people's names are content. Payloads are neve
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -31,10 +31,11 @@ _STYLE_MARKS = re.compile(r"[*_~`]")
 
 @dataclass(frozen=True, slots=True)
 class Me:
-    """The bot's own ids, from `auth.test`."""
+    """The bot's own ids, from `auth.test`. `home`: its workspace, and the organization of that, where there is one."""
 
     user_id: str
     bot_id: str = ""
+    home: frozenset[str] = frozenset()
 
 
 def plain_text(message: Json, *, bot_user_id: str, names: Names) -> str:
@@ -64,12 +65,18 @@ def speaker_of(message: Json, me: Me, names: Names) -> Speaker:
     return Speaker(id=user or "unknown", name=_name(names, user) or _profile_name(message) or user or "unknown")
 
 
+def is_stranger(message: Json, home: Collection[str]) -> bool:
+    """Written by somebody of another organization, in a channel that is shared with it. Where nothing tells, nobody is."""
+    team = string(message.get("user_team"))
+    return bool(home) and bool(team) and team not in home
+
+
 def said_of(
     message: Json, *, me: Me, names: Names, verified: Callable[[str], bool] = lambda _: True, change: Change = Change.POSTED
 ) -> Said:
     """The message as the prompt will quote it. `verified` is asked for the speaker's id; the bot trusts itself."""
     speaker = speaker_of(message, me, names)
-    if speaker.role is not Role.OWN and not verified(speaker.id):
+    if speaker.role is not Role.OWN and (not verified(speaker.id) or is_stranger(message, me.home)):
         speaker = Speaker(id=speaker.id, name=speaker.name, role=speaker.role, verified=False)
     text = plain_text(message, bot_user_id=me.user_id, names=names)
     return Said(ts=string(message.get("ts")), speaker=speaker, text=text, change=change)

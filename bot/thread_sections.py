@@ -73,11 +73,15 @@ class ThreadReader:
         self._held.pop(thread, None)
 
     async def said(self, body: Mapping[str, Any], *, verified: Iterable[str] | None, change: Change = Change.POSTED) -> Said:
-        """A stored message object as it is shown. `verified`: the allow-list, None for everyone."""
+        """A stored message object as it is shown. `verified`: the allow-list, None for everyone of this workspace."""
         users = {author_of(body), *mentioned_users(body)} - {""}
         names = {user: await self._slack.user_name(user) for user in users}
         allowed = None if verified is None else frozenset(verified)
-        return said_of(body, me=self._me, names=names, verified=lambda u: allowed is None or u in allowed, change=change)
+        return said_of(body, me=self._judge(allowed), names=names, verified=lambda u: allowed is None or u in allowed, change=change)
+
+    def _judge(self, allowed: frozenset[str] | None) -> Me:
+        """Whoever is on a list is verified by it, wherever they are from."""
+        return self._me if allowed is None else replace(self._me, home=frozenset())
 
     async def section(
         self, message: Message, verdict: Verdict, context: KnownThreads, *, verified: Iterable[str] | None, small: bool = False
@@ -154,7 +158,7 @@ class ThreadReader:
             bot_user_id=self._me.user_id,
             user_resolver=self._slack.user_name,
             before=message.ts,
-            me=self._me,
+            me=self._judge(allowed),
             verified=lambda u: allowed is None or u in allowed,
             clock=self._clock,
         )

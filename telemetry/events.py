@@ -11,6 +11,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from telemetry.memory_events import MemoryFact
+from telemetry.slack_events import DeliveryGap as DeliveryGap
+from telemetry.slack_events import GapReason as GapReason
+from telemetry.slack_events import SlackCalled as SlackCalled
+from telemetry.slack_events import SlackConnection as SlackConnection
+from telemetry.slack_events import SlackEventSeen as SlackEventSeen
+from telemetry.slack_events import SlackFact
+from telemetry.slack_events import SlackOutcome as SlackOutcome
+from telemetry.slack_events import SlackReconnected as SlackReconnected
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -169,13 +177,6 @@ class FailReason(StrEnum):
     INTERNAL = "internal"
 
 
-class SlackOutcome(StrEnum):
-    OK = "ok"
-    ERROR = "error"
-    RATE_LIMITED = "rate_limited"
-    TIMEOUT = "timeout"
-
-
 class RefetchOutcome(StrEnum):
     COMPLETE = "complete"
     INCOMPLETE = "incomplete"
@@ -322,33 +323,6 @@ class MessageDropped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlackCalled:
-    method: str
-    outcome: SlackOutcome
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlackConnection:
-    """The socket greeted (`up`), or was closed or lost."""
-
-    up: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlackReconnected:
-    """The socket is up again; `reason` = `disconnect` | `closed` | `stale`. `down_seconds`: how long nothing could arrive."""
-
-    reason: str
-    down_seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlackEventSeen:
-    """Any envelope arrived; feeds `insomnia.slack.last_event_age`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCalled:
     """One model call as the stream told it. `input_tokens` includes cached ones (GenAI conventions). Cost in USD."""
 
@@ -384,10 +358,7 @@ Fact = (
     | LaneDepth
     | ReplyEnded
     | MessageDropped
-    | SlackCalled
-    | SlackConnection
-    | SlackReconnected
-    | SlackEventSeen
+    | SlackFact
     | ModelCalled
     | MoneySpent
     | MemoryFact

@@ -81,7 +81,9 @@ FIELDS: Mapping[Attr, str] = MappingProxyType(
         Attr.SLACK_OUTCOME: "outcome",
         Attr.SLACK_RECONNECT_REASON: "reason",
         Attr.SLACK_CONNECTED: "connected",
+        Attr.SLACK_CONNECTIONS: "connections",
         Attr.SLACK_DOWN: "down_seconds",
+        Attr.SLACK_GAP_REASON: "reason",
         Attr.ERROR_TYPE: "error",
     }
 )

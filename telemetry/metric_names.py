@@ -12,6 +12,7 @@ from enum import Enum, StrEnum, auto
 from telemetry.events import (
     DropReason,
     FailReason,
+    GapReason,
     Injection,
     Outcome,
     Reason,
@@ -126,7 +127,7 @@ SLACK_METHODS = (
 )
 TOKEN_TYPES = ("input", "output", "cache_read", "cache_write")
 LOST_SIGNALS = ("traces", "logs")
-RECONNECT_REASONS = ("disconnect", "closed", "stale")
+RECONNECT_REASONS = ("disconnect", "closed", "stale", "silent")
 
 ROUTE = Label(key="route", source=Source.ROUTES, fallback=NONE)
 REASON = Label(key="reason", values=tuple(Reason))
@@ -222,6 +223,7 @@ SLACK_RATE_LIMITED = _counter("insomnia.slack.rate_limited", "{call}", "Web API 
 SLACK_RECONNECTS = _counter(
     "insomnia.slack.reconnects", "{reconnect}", "The socket came up again.", Label(key="reason", values=RECONNECT_REASONS)
 )
+SLACK_GAPS = _counter("insomnia.slack.gaps", "{gap}", "Signs that events were missed.", Label(key="reason", values=tuple(GapReason)))
 SLACK_LAST_EVENT_AGE = _gauge("insomnia.slack.last_event_age", "s", "Since Slack sent anything; since the start if it has not yet.")
 TOKEN_USAGE = Metric(
     name="gen_ai.client.token.usage",

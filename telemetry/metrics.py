@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from opentelemetry import metrics as otel
 
 from telemetry import metric_names as names
-from telemetry.events import DropReason, FailReason, LaneDepth, Outcome, ResetCause, SessionSeen, SessionState, SlackOutcome
+from telemetry.events import DropReason, FailReason, GapReason, LaneDepth, Outcome, ResetCause, SessionSeen, SessionState, SlackOutcome
 from telemetry.memory_events import (
     REASONS,
     TRIGGERS,
@@ -197,6 +197,8 @@ def _legal_without_route() -> Iterator[tuple[Metric, Labels]]:
             yield names.SLACK_CALLS, {"method": method, "outcome": outcome}
     for reason in names.RECONNECT_REASONS:
         yield names.SLACK_RECONNECTS, {"reason": reason}
+    for gap in GapReason:
+        yield names.SLACK_GAPS, {"reason": gap}
     yield names.SINK_FAILURES, {}
     for signal in names.LOST_SIGNALS:
         yield names.EXPORT_LOST, {"signal": signal}

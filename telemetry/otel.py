@@ -89,11 +89,15 @@ class OtelEmit(Spans):
                 self._slack_called(fact)
             case events.SlackConnection():
                 severity = SeverityNumber.INFO if fact.up else SeverityNumber.WARN
-                self._log(Event.SLACK_CONNECTION, {Attr.SLACK_CONNECTED: fact.up}, "up" if fact.up else "down", severity)
+                of_it = {Attr.SLACK_CONNECTED: fact.up, Attr.SLACK_CONNECTIONS: fact.connections}
+                self._log(Event.SLACK_CONNECTION, of_it, "up" if fact.up else "down", severity)
             case events.SlackReconnected():
                 self._metrics.add(metric_names.SLACK_RECONNECTS, {"reason": fact.reason})
                 about = {Attr.SLACK_RECONNECT_REASON: fact.reason, Attr.SLACK_DOWN: fact.down_seconds}
                 self._log(Event.SLACK_RECONNECTED, about, f"{fact.reason}, down for {fact.down_seconds:.1f} s", SeverityNumber.WARN)
+            case events.DeliveryGap():
+                self._metrics.add(metric_names.SLACK_GAPS, {"reason": fact.reason})
+                self._log(Event.DELIVERY_GAP, {Attr.SLACK_GAP_REASON: fact.reason}, fact.reason, SeverityNumber.WARN)
             case events.SlackEventSeen():
                 self._metrics.latest.event()
             case events.ModelCalled():

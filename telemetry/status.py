@@ -87,7 +87,7 @@ class LatestStatus(SpanProcessor):
             case events.SessionStarted():
                 self._set(account=fact.account)
             case events.SlackConnection():
-                self._set(connected=fact.up)
+                self._set(connected=fact.up, connections=fact.connections)
             case events.SlackReconnected():
                 self._set(connected=True)
             case events.SlackEventSeen():

@@ -67,12 +67,13 @@ class SessionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What a bot last said of itself. `connected` None: it has not said."""
+    """What a bot last said of itself. `connected` None: it has not said. `connections` that share the events of Slack."""
 
     pid: int
     at: float
     slack_mode: str = ""
     connected: bool | None = None
+    connections: int = 1
     last_event_at: float | None = None
     model_kind: str = ""
     account: str = ""
@@ -109,6 +110,7 @@ def loads(text: str) -> Status:
         at=_number(read["at"]),
         slack_mode=_text(read["slack_mode"]),
         connected=None if read["connected"] is None else bool(read["connected"]),
+        connections=_whole(read.get("connections", 1)),  # a bot of an earlier version did not say
         last_event_at=None if read["last_event_at"] is None else _number(read["last_event_at"]),
         model_kind=_text(read["model_kind"]),
         account=_text(read["account"]),

@@ -14,7 +14,7 @@ from bot.config import Settings
 from bot.workspace import Workspace
 
 SET, NOT_SET = "set", "not set"
-ASKS = {"embedded": "the embedded workspace", "socket": "real Slack (Socket Mode)"}
+ASKS = {"embedded": "the embedded workspace", "socket": "real Slack (Socket Mode)", "http": "real Slack (HTTP)"}
 ANSWERS = {"embedded": "the embedded model", "anthropic": "Claude"}
 
 
@@ -49,7 +49,12 @@ def _value(settings: Settings, path: str) -> Any:
 
 
 def _environment(settings: Settings) -> Iterator[dict[str, Any]]:
-    secrets = {"SLACK_BOT_TOKEN": settings.secrets.slack_bot_token, "SLACK_APP_TOKEN": settings.secrets.slack_app_token}
+    of = settings.secrets
+    secrets = {
+        "SLACK_BOT_TOKEN": of.slack_bot_token,
+        "SLACK_APP_TOKEN": of.slack_app_token,
+        "SLACK_SIGNING_SECRET": of.slack_signing_secret,
+    }
     secrets |= {account.key_env: settings.secrets.keys.get(account.key_env, "") for account in settings.accounts.values()}
     for name, value in secrets.items():
         yield {"key": name, "value": SET if value else NOT_SET, "origin": "environment"}

@@ -36,6 +36,7 @@ def as_json(seen: Seen, line: str) -> dict[str, Any]:
         "slack": {
             "mode": bot.slack if bot else None,
             "connected": now_up.connected if now_up else None,
+            "connections": now_up.connections if now_up else None,
             "last_event_age_s": None if last_event is None else round(max(0.0, seen.now - last_event), 1),
         },
         "model": {"kind": (now_up.model_kind or None) if now_up else None, "account": (now_up.account or None) if now_up else None},
@@ -72,7 +73,8 @@ def _of_bot(seen: Seen, bot: RunningBot) -> list[tuple[str, str]]:
 def _of_status(seen: Seen, status: Status) -> Iterator[tuple[str, str]]:
     connected = {True: "connected", False: "NOT connected", None: "not connected yet"}[status.connected]
     event = "no event yet" if status.last_event_at is None else f"last event {age(seen.now - status.last_event_at)} ago"
-    yield "Slack", f"{ASKS.get(status.slack_mode, status.slack_mode) or 'unknown'}, {connected}, {event}"
+    shared = f", {status.connections} connections share the events" if status.connections > 1 else ""
+    yield "Slack", f"{ASKS.get(status.slack_mode, status.slack_mode) or 'unknown'}, {connected}{shared}, {event}"
     account = f", account {status.account}" if status.account else ", not asked yet"
     yield "Model", f"{ANSWERS.get(status.model_kind, status.model_kind) or 'unknown'}{account}"
     waiting = {0: "empty", 1: "1 message waits or is being answered"}

@@ -65,7 +65,7 @@ def _bot(workspace: Workspace) -> tuple[bool, int | None]:
     except (WorkspaceError, OSError):
         return False, None
     status = read_status(workspace.status_json)
-    return bot is not None, getattr(status, "connections", None) if bot and status and status.pid == bot.pid else None
+    return bot is not None, status.connections if bot and status and status.pid == bot.pid else None
 
 
 def _slack(settings: Settings, now: Callable[[], float]) -> SlackSeen | None:

@@ -2,7 +2,8 @@
 
 It is what answers where no Slack token is configured, and what the tests run against. Owns the server and the order in
 which its parts start and stop; what was said is in `slack_store`, what happens in `slack_workspace`, the methods of the
-Web API in `slack_reading` and `slack_writing`, Socket Mode in `slack_socket`, scripted faults in `slack_faults`.
+Web API in `slack_reading` and `slack_writing`, Socket Mode in `slack_socket`, delivery over HTTP in `slack_http`, scripted
+faults in `slack_faults`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from bot.local import slack_seed
 from bot.local.slack_api import Call, WebApi
 from bot.local.slack_control import Control
 from bot.local.slack_faults import Faults
+from bot.local.slack_http import RequestUrl
 from bot.local.slack_outbox import Outbox
 from bot.local.slack_records import APP_ID, BOT_ID, BOT_USER_ID, TEAM_ID, Clock, Conversation, Json, Message, Person
 from bot.local.slack_socket import SocketMode
@@ -111,6 +113,10 @@ class EmbeddedSlack:
         """Waits until a socket is connected."""
         return await self.sockets.connected(seconds)
 
+    async def deliver_to(self, request_url: str, signing_secret: str) -> bool:
+        """Events go by HTTP from now on. False, and they do not: whoever listens there did not return the challenge."""
+        return await self.sockets.deliver_to(RequestUrl(request_url, signing_secret, clock=self._clock, ack_seconds=self._ack_seconds))
+
     # -- what people do -----------------------------------------------------------------------------------------------
     def say(
         self,
@@ -159,9 +165,15 @@ class EmbeddedSlack:
         return self.workspace.store.thread(conversation.id, self.workspace.thread_root(conversation, ts))
 
     def add_channel(
-        self, name: str, *, kind: ChannelKind = ChannelKind.PUBLIC, members: Iterable[str] = (), bot: bool = True
+        self,
+        name: str,
+        *,
+        kind: ChannelKind = ChannelKind.PUBLIC,
+        members: Iterable[str] = (),
+        bot: bool = True,
+        shared: bool = False,
     ) -> Conversation:
-        """`members` by name or id; none: everybody."""
+        """`members` by name or id; none: everybody. `shared` with another organization."""
         people = [self.workspace.person(m).id for m in members] or [p for p in self.workspace.store.people if p != BOT_USER_ID]
         known = self.workspace.store.conversations
         new = Conversation(
@@ -170,13 +182,21 @@ class EmbeddedSlack:
             kind=kind,
             members=(*people, *((BOT_USER_ID,) if bot else ())),
             created=int(self._clock()),
+            shared=shared,
         )
         self.workspace.store.set_conversation(new)
         return new
 
-    def add_person(self, name: str, *, display_name: str = "", real_name: str = "", bot_id: str = "") -> Person:
-        ident = f"U0NEW{len(self.workspace.store.people):03d}"
-        person = Person(id=ident, name=name, display_name=display_name or name, real_name=real_name or name.title(), bot_id=bot_id)
+    def add_person(self, name: str, *, display_name: str = "", real_name: str = "", bot_id: str = "", team: str = "") -> Person:
+        """`team`: of another organization."""
+        person = Person(
+            id=f"U0NEW{len(self.workspace.store.people):03d}",
+            name=name,
+            display_name=display_name or name,
+            real_name=real_name or name.title(),
+            bot_id=bot_id,
+            team=team,
+        )
         self.workspace.store.add_person(person)
         return person
 
@@ -188,7 +208,7 @@ class EmbeddedSlack:
         outbox = Outbox(self._folder, clock=self._clock)
         stack.callback(outbox.close)
         self.sockets = SocketMode(outbox, ack_seconds=self._ack_seconds, retry_delays=self._retry_delays)
-        self.faults = Faults(self.sockets.script, cut=self.sockets.cut, goodbye=self.sockets.goodbye, wake=self.sockets.wake)
+        self.faults = Faults(self.sockets.script, sockets=self.sockets, clock=self._clock)
         self.workspace = Workspace(store, clock=self._clock, send=self.sockets.send, script=self.sockets.script)
         self._api = WebApi(workspace=self.workspace, sockets=self.sockets, faults=self.faults)
 

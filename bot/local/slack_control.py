@@ -199,6 +199,10 @@ class Control:
             "drop": self._faults.drop_sockets,
             "withhold": self._faults.withhold,
             "release": self._faults.release,
+            "deafen": self._faults.deafen,
+            "connect_another": self._faults.connect_another,
+            "limit_events": self._faults.limit_events,
+            "free_events": self._faults.free_events,
             "disconnect": lambda: self._faults.disconnect(_optional(body, "reason") or "refresh_requested"),
         }
         if (action := _text(body, "action")) not in acts:

@@ -47,20 +47,37 @@ def stopped(conversation: Conversation, *, thread_ts: str, user: str, ts: str) -
     return {**base, "streaming_message_ts": [], "event_ts": ts}
 
 
-def callback(event: Mapping[str, Any]) -> Json:
-    """The payload around an event; `event_id` stays the same however often it is delivered."""
+def callback(event: Mapping[str, Any], *, shared: bool = False) -> Json:
+    """The payload around an event; `event_id` stays the same however often it is delivered.
+
+    In a channel that is `shared` with another organization, `team_id` is of whoever wrote.
+    """
     who = {"enterprise_id": None, "team_id": TEAM_ID, "user_id": BOT_USER_ID, "is_bot": True, "is_enterprise_install": False}
+    written = next((m for m in (event, event.get("message"), event.get("previous_message")) if m and "user_team" in m), {})
     return {
         "token": "embedded",
-        "team_id": TEAM_ID,
+        "team_id": written.get("user_team", TEAM_ID),
+        "context_team_id": TEAM_ID,
+        "context_enterprise_id": None,
         "api_app_id": APP_ID,
         "event": dict(event),
         "type": "event_callback",
         "event_id": "Ev" + uuid.uuid4().hex[:10].upper(),
         "event_time": int(float(event.get("event_ts") or time.time())),
         "authorizations": [who],
-        "is_ext_shared_channel": False,
+        "is_ext_shared_channel": shared,
         "event_context": f"4-{uuid.uuid4().hex}",
+    }
+
+
+def events_limited(at: float) -> Json:
+    """Not an event but what Slack sends in place of them, once for each minute."""
+    return {
+        "token": "embedded",
+        "type": "app_rate_limited",
+        "team_id": TEAM_ID,
+        "minute_rate_limited": int(at) // 60 * 60,
+        "api_app_id": APP_ID,
     }
 
 

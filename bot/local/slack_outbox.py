@@ -37,7 +37,7 @@ class Outbox:
         self._pending[payload["event_id"]] = payload
 
     def done(self, payload: Json) -> None:
-        if self._pending.pop(payload["event_id"], None) is not None:
+        if self._pending.pop(payload.get("event_id", ""), None) is not None:
             self._journal.append({"kind": "done", "id": payload["event_id"]})
             self._compact()
 

@@ -167,7 +167,14 @@ def _listed(conversation: Conversation, *, member_only: bool) -> bool:
 
 
 def _conversation(c: Conversation) -> Json:
-    base = {"id": c.id, "created": c.created, "is_archived": c.archived, "is_mpim": False, "is_org_shared": False}
+    base = {
+        "id": c.id,
+        "created": c.created,
+        "is_archived": c.archived,
+        "is_mpim": False,
+        "is_org_shared": False,
+        "is_ext_shared": c.shared,
+    }
     if c.kind is ChannelKind.DIRECT:
         other = next((m for m in c.members if m != BOT_USER_ID), BOT_USER_ID)
         return base | {"is_im": True, "is_channel": False, "is_group": False, "is_private": True, "user": other, "is_open": True}
@@ -181,6 +188,10 @@ def _conversation(c: Conversation) -> Json:
 
 def _user(p: Person) -> Json:
     profile = {"display_name": p.display_name, "real_name": p.real_name, "display_name_normalized": p.display_name}
-    names = {"name": p.name, "real_name": p.real_name, "profile": profile | {"real_name_normalized": p.real_name, "team": TEAM_ID}}
+    names = {
+        "name": p.name,
+        "real_name": p.real_name,
+        "profile": profile | {"real_name_normalized": p.real_name, "team": p.team or TEAM_ID},
+    }
     flags = {"deleted": False, "is_bot": p.is_bot, "is_app_user": False, "is_restricted": False}
-    return {"id": p.id, "team_id": TEAM_ID, **names, **flags, "tz": "Etc/UTC", "tz_offset": 0}
+    return {"id": p.id, "team_id": p.team or TEAM_ID, **names, **flags, "tz": "Etc/UTC", "tz_offset": 0}

@@ -27,7 +27,7 @@ _MENTION = re.compile(rf"<@{BOT_USER_ID}(?:\|[^<>]*)?>")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """`name` is the handle that can be typed after an @. `bot_id` is set for bots only."""
+    """`name` is the handle that can be typed after an @. `bot_id` is set for bots only, `team` for people of other workspaces."""
 
     id: str
     name: str
@@ -35,6 +35,7 @@ class Person:
     real_name: str
     bot_id: str = ""
     default: bool = False
+    team: str = ""
 
     @property
     def is_bot(self) -> bool:
@@ -47,7 +48,10 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """A channel or a direct message; the name of a direct message is `@` and the person's handle."""
+    """A channel or a direct message; the name of a direct message is `@` and the person's handle.
+
+    `shared`: with another organization.
+    """
 
     id: str
     name: str
@@ -57,6 +61,7 @@ class Conversation:
     topic: str = ""
     archived: bool = False
     default: bool = False
+    shared: bool = False
 
     @property
     def has_bot(self) -> bool:

@@ -1,5 +1,7 @@
 """Socket Mode: who is connected, and the delivery of every event to exactly one socket until it is acknowledged.
 
+Where the bot has given a request URL, events are posted there instead.
+
 What must stay true: the first attempts leave in the order of the events; each delivery has its own `envelope_id`, all
 deliveries of one event the same `event_id`; a ticket opens one socket, once. Events wait for a socket
 (`WAIT_SECONDS` each), then they are dropped and counted.
@@ -16,7 +18,9 @@ from typing import NamedTuple
 
 from aiohttp import WSMessage, WSMsgType, web
 
+from bot.local.slack_events import events_limited
 from bot.local.slack_faults import SocketScript
+from bot.local.slack_http import RequestUrl
 from bot.local.slack_outbox import Outbox
 from bot.local.slack_records import APP_ID, Json
 from bot.local.slack_tasks import Beat, OwnTasks
@@ -42,6 +46,7 @@ class _Socket:
     request: web.Request
     leaving: bool = False  # was told to reconnect; serves on until it goes
     gone: bool = False
+    deaf: bool = False  # open, answers pings, and whatever is sent on it is lost
     unacked: dict[str, asyncio.Future[bool]] = field(default_factory=dict)
 
     def cut(self) -> None:
@@ -55,10 +60,11 @@ class SocketMode:
         self.script = SocketScript()
         self.dropped = 0
         self.deliveries: list[Delivery] = []
+        self.request_url: RequestUrl | None = None
         self._outbox, self._ack_seconds, self._retry_delays = outbox, ack_seconds, tuple(retry_delays)
         self._sockets: list[_Socket] = []
         self._tickets: dict[str, None] = {}
-        self._turn = 0
+        self._turn = self._elsewhere = 0
         self._ever_connected = self._stopped = False
         self._order = asyncio.Lock()
         self._tasks, self._beat = OwnTasks(), Beat()
@@ -80,9 +86,21 @@ class SocketMode:
             await socket.ws.close(code=1001, message=b"the workspace stops")
 
     def send(self, payload: Json) -> None:
+        if self.script.events_limited:
+            self.dropped += 1
+            return
         self._outbox.put(payload)
         if not self._stopped:
             self._tasks.start(self._deliver(payload))
+
+    def tell_limited(self, at: float) -> None:
+        """`app_rate_limited`, which is no event and is not kept."""
+        self._tasks.start(self._deliver(events_limited(at)))
+
+    async def deliver_to(self, url: RequestUrl) -> bool:
+        verified = await url.verify()
+        self.request_url = url if verified else None
+        return verified
 
     async def connected(self, seconds: float) -> bool:
         """Waits for a socket."""
@@ -126,6 +144,10 @@ class SocketMode:
         for socket in self._sockets:
             socket.cut()
 
+    def deafen(self) -> None:
+        for socket in self._sockets:
+            socket.deaf = True
+
     def goodbye(self, reason: str) -> None:
         for socket in self._sockets:
             socket.leaving = True
@@ -137,7 +159,7 @@ class SocketMode:
     def _hello(self) -> Json:
         told = self.script.num_connections
         debug = {"host": HOST, "build_number": 1, "approximate_connection_time": CONNECTION_SECONDS}
-        count = self.connections if told is None else told
+        count = self.connections + self.script.other_connections if told is None else told
         return {"type": "hello", "num_connections": count, "debug_info": debug, "connection_info": {"app_id": APP_ID}}
 
     async def _listen(self, socket: _Socket) -> None:
@@ -158,13 +180,27 @@ class SocketMode:
 
     # -- delivery -----------------------------------------------------------------------------------------------------
     async def _deliver(self, payload: Json) -> None:
-        if not await self._attempts(payload):
+        if not await (self._attempts(payload) if self.request_url is None else self._posts(payload, self.request_url)):
             self.dropped += 1
         self._outbox.done(payload)
+
+    async def _posts(self, payload: Json, url: RequestUrl) -> bool:
+        why = ""
+        for attempt in range(len(self._retry_delays) + 1):
+            tried = await url.post(payload, attempt=attempt, why=why)
+            self._note(payload, attempt=attempt, acked=not tried.why)
+            if not tried.why or tried.final:
+                return not tried.why
+            why = tried.why
+            if attempt < len(self._retry_delays):
+                await asyncio.sleep(self._retry_delays[attempt])
+        return False
 
     async def _attempts(self, payload: Json) -> bool:
         deadline, attempt = self._deadline(), 0
         async with self._order:
+            if self._goes_elsewhere():
+                return True
             sent = await self._send(payload, attempt=attempt, deadline=deadline)
         while sent:
             if await self._acked(payload, *sent, attempt=attempt):
@@ -184,7 +220,7 @@ class SocketMode:
                     return None
             envelope = _envelope(payload, attempt)
             socket.unacked[envelope["envelope_id"]] = asyncio.get_running_loop().create_future()
-            if await _say(socket, envelope):
+            if socket.deaf or await _say(socket, envelope):
                 return socket, envelope["envelope_id"]
             socket.cut()
 
@@ -196,10 +232,20 @@ class SocketMode:
         except TimeoutError:
             acked = False
         del socket.unacked[envelope_id]
-        event = payload["event"]
-        self.deliveries.append(Delivery(payload["event_id"], event["type"], event.get("subtype", ""), attempt, acked))
-        del self.deliveries[:-KEPT_DELIVERIES]
+        self._note(payload, attempt=attempt, acked=acked)
         return acked
+
+    def _note(self, payload: Json, *, attempt: int, acked: bool) -> None:
+        event = payload.get("event", payload)
+        self.deliveries.append(Delivery(payload.get("event_id", ""), event["type"], event.get("subtype", ""), attempt, acked))
+        del self.deliveries[:-KEPT_DELIVERIES]
+
+    def _goes_elsewhere(self) -> bool:
+        """To another bot with the same token, which acknowledges it: every other one, where there is one other connection."""
+        if not (others := self.script.other_connections):
+            return False
+        self._elsewhere += 1
+        return self._elsewhere % (self.connections + others) >= max(1, self.connections)
 
     def _deadline(self) -> float:
         return _now() + (WAIT_SECONDS if self._ever_connected else FIRST_WAIT_SECONDS)

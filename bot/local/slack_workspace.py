@@ -223,7 +223,8 @@ class Workspace:
 
     # -- parts --------------------------------------------------------------------------------------------------------
     def _add(self, conversation: Conversation, fields: Json, *, ts: str | None, deliver: bool) -> Message:
-        message = {"type": "message", **fields, "ts": ts or self.store.next_ts(conversation.id), "team": TEAM_ID}
+        message = {"type": "message", **fields, "ts": ts or self.store.next_ts(conversation.id)}
+        message["team"] = message.get("user_team", TEAM_ID)
         self.store.put(conversation.id, message)
         shown = self.store.shown(conversation.id, message["ts"])
         self._tell(slack_events.posted(conversation, shown) if deliver else [])
@@ -250,7 +251,8 @@ class Workspace:
             first = self._script.mention_first or self._chance.choice(("message", "app_mention"))
             events = sorted(events, key=lambda e: e["type"] != first)
         for event in events:
-            self._send(slack_events.callback(event))
+            channel = event["channel"] if "channel" in event else event["item"]["channel"]
+            self._send(slack_events.callback(event, shared=self.store.conversations[channel].shared))
         self.changed.strike()
 
     def _threads_of(self, conversation: Conversation) -> str:
@@ -261,7 +263,8 @@ class Workspace:
 def _author(person: Person, subtype: str | None) -> Json:
     if subtype == "bot_message":
         return {"bot_id": person.bot_id or "B0UNKNOWN", "username": person.display_name}
-    return {"user": person.id} | ({"bot_id": person.bot_id} if person.is_bot else {"client_msg_id": str(uuid.uuid4())})
+    of = {"user_team": person.team, "source_team": person.team} if person.team else {}
+    return {"user": person.id, **of} | ({"bot_id": person.bot_id} if person.is_bot else {"client_msg_id": str(uuid.uuid4())})
 
 
 def _profile() -> Json:

@@ -21,6 +21,7 @@ from bot.responder import Responder
 from bot.router import Router
 from bot.routes import RouteSettings
 from bot.sessions import Sessions
+from bot.slack_text import Me
 from bot.state_db import open_state
 from bot.thread_routes import ThreadRoutes
 from bot.thread_sections import ThreadReader
@@ -82,6 +83,7 @@ class Bench:
         users: Sequence[str] = (),
         bots: Sequence[str] = (),
         language: str = "en",
+        me: Me = ME,
         before: Bench | None = None,
     ) -> None:
         self.folder, self.settings = folder, settings or routes()
@@ -93,7 +95,7 @@ class Bench:
         boot = "second" if before else "first"
         self.inbox, self.threads = Inbox(self.db, clock=self.clock), ThreadRoutes(self.db, clock=self.clock, boot=boot)
         self.sessions = Sessions(self._parts())
-        self.reader = ThreadReader(self.slack, self.inbox, me=ME, clock=self.clock, emit=self.emit)
+        self.reader = ThreadReader(self.slack, self.inbox, me=me, clock=self.clock, emit=self.emit)
         self.router = Router(reader=self.reader, inbox=self.inbox, threads=self.threads, emit=self.emit, tz=UTC)
         audience = Audience(users=users, bots=bots)
         self.responder = Responder(
@@ -105,7 +107,7 @@ class Bench:
             threads=self.threads,
             audience=audience,
             language=language,
-            me=ME,
+            me=me,
             clock=self.clock,
             emit=self.emit,
         )
@@ -116,14 +118,14 @@ class Bench:
             slack=self.slack,
             responder=self.responder,
             whys=Whys(self.explains, self.slack, language=language),
-            me=ME,
+            me=me,
             clock=self.clock,
             emit=self.emit,
         )
         self.intake = Intake(
             inbox=self.inbox,
             threads=self.threads,
-            me=ME,
+            me=me,
             audience=audience,
             routes=self.settings,
             emit=self.emit,

@@ -8,6 +8,7 @@ import pytest
 from bot.config import ConfigError, Settings, load_settings
 
 TOKENS = {"SLACK_BOT_TOKEN": "xoxb-1-secretbot", "SLACK_APP_TOKEN": "xapp-1-secretapp"}
+SIGNING = {"SLACK_SIGNING_SECRET": "0f1e2d3c4b5a69788796a5b4c3d2e1f0"}
 KEY = {"ANTHROPIC_API_KEY": "sk-ant-api03-secretkey"}
 
 
@@ -45,6 +46,8 @@ def test_a_wrong_type_is_told_with_key_value_and_what_is_allowed(tmp_path: Path)
         ('timezone = "Europe"', 'timezone is "Europe"', "an IANA name"),
         ("slack = 3", "slack is 3", "a table: [slack]"),
         ('[slack]\nusers = ["U1", 2]', "slack.users[2] is 2", "a list of Slack user ids"),
+        ('[slack]\nlisten = "3000"', 'slack.listen is "3000"', "HOST:PORT"),
+        ('[slack]\nlisten = "0.0.0.0:99999"', 'slack.listen is "0.0.0.0:99999"', "HOST:PORT"),
         ("[claude]\nmax_resident = true", "claude.max_resident is true", "a whole number from 1 to 1000"),
         ('[claude]\nbase_url = "ftp://x"', 'claude.base_url is "ftp://x"', "begins with http:// or https://"),
         ('[claude]\nembedded = "yes"', 'claude.embedded is "yes"', "true or false"),
@@ -190,12 +193,41 @@ def test_settings_that_contradict_each_other_are_told(tmp_path: Path, toml: str,
     assert said in told
 
 
-@pytest.mark.parametrize("there", TOKENS)
-def test_one_slack_token_without_the_other_names_the_missing_one(tmp_path: Path, there: str) -> None:
-    (missing,) = set(TOKENS) - {there}
-    (told,) = errors(tmp_path, "", KEY | {there: TOKENS[there]})
+def test_a_bot_token_alone_names_both_ways_for_events_to_come_in(tmp_path: Path) -> None:
+    (told,) = errors(tmp_path, "", KEY | {"SLACK_BOT_TOKEN": TOKENS["SLACK_BOT_TOKEN"]})
 
-    assert told.startswith(f"environment: {there} is set, but {missing} ")
+    assert told.startswith("environment: SLACK_BOT_TOKEN is set, but neither SLACK_APP_TOKEN ")
+    assert "SLACK_SIGNING_SECRET" in told and "Socket Mode" in told and "HTTP" in told
+
+
+@pytest.mark.parametrize("there", [{"SLACK_APP_TOKEN": "xapp-1-secretapp"}, SIGNING])
+def test_a_secret_for_events_without_the_bot_token_names_it(tmp_path: Path, there: dict[str, str]) -> None:
+    (told,) = errors(tmp_path, "", KEY | there)
+
+    assert told.startswith(f"environment: {next(iter(there))} is set, but SLACK_BOT_TOKEN ")
+
+
+def test_two_ways_for_events_to_come_in_are_one_too_many(tmp_path: Path) -> None:
+    (told,) = errors(tmp_path, "", KEY | TOKENS | SIGNING)
+
+    assert told.startswith("environment: SLACK_APP_TOKEN (Socket Mode) and SLACK_SIGNING_SECRET (HTTP) are both set")
+    assert "secret" not in told.replace("SLACK_SIGNING_SECRET", "")
+
+
+@pytest.mark.parametrize(("secret", "kind"), [({"SLACK_APP_TOKEN": "xapp-1-secretapp"}, "socket"), (SIGNING, "http")])
+def test_the_secret_that_is_set_decides_how_events_come_in(tmp_path: Path, secret: dict[str, str], kind: str) -> None:
+    settings = load(tmp_path, "", KEY | {"SLACK_BOT_TOKEN": "xoxb-1-secretbot"} | secret)
+
+    assert settings.slack_kind == kind
+    assert next(iter(secret.values())) not in f"{settings!r}{settings.secrets!r}"
+
+
+def test_servers_listen_on_loopback_unless_told_otherwise(tmp_path: Path) -> None:
+    assert (load(tmp_path).slack.listen_host, load(tmp_path).slack.listen_port) == ("127.0.0.1", 3000)
+
+    told = load(tmp_path, '[slack]\nlisten = "[::1]:8080"').slack
+
+    assert (told.listen_host, told.listen_port) == ("::1", 8080)
 
 
 def test_swapped_slack_tokens_are_told_without_being_shown(tmp_path: Path) -> None:
@@ -208,7 +240,7 @@ def test_swapped_slack_tokens_are_told_without_being_shown(tmp_path: Path) -> No
 def test_an_api_address_without_tokens_is_told(tmp_path: Path) -> None:
     (told,) = errors(tmp_path, "", {"SLACK_API_URL": "http://127.0.0.1:1/api/"})
 
-    assert "SLACK_API_URL is set, but SLACK_BOT_TOKEN and SLACK_APP_TOKEN are not" in told
+    assert "SLACK_API_URL is set, but SLACK_BOT_TOKEN and SLACK_APP_TOKEN or SLACK_SIGNING_SECRET are not" in told
 
 
 def test_the_api_address_ends_in_a_slash(tmp_path: Path) -> None:

@@ -177,6 +177,15 @@ async def test_a_lost_connection_is_not_repeated_since_the_answer_may_stand_ther
     assert desk.slack.count("post") == 1
 
 
+async def test_an_answer_whose_end_may_stand_there_keeps_its_beginning(desk: Desk) -> None:
+    desk.slack.fail("post", None, refused("connection"))
+
+    lost = await desk.lost("word " * PART_CHARS)
+
+    assert lost.unsure and [m["metadata"]["event_payload"]["part"] for m in desk.own] == [1]
+    assert desk.slack.count("delete") == 0
+
+
 async def test_half_an_answer_is_taken_back(desk: Desk) -> None:
     desk.slack.fail("post", None, refused("is_archived"))
 

@@ -74,7 +74,7 @@ def called(workspace: EmbeddedSlack, method: str) -> int:
 
 # -- the start -------------------------------------------------------------------------------------------------------
 async def test_the_start_says_who_the_bot_is(workspace: EmbeddedSlack, web_api: Web) -> None:
-    assert await web_api.slack.start() == Me(user_id=workspace.bot_user_id, bot_id=workspace.bot_id)
+    assert await web_api.slack.start() == Me(user_id=workspace.bot_user_id, bot_id=workspace.bot_id, home=frozenset({workspace.team_id}))
     assert web_api.outcomes == [("auth.test", SlackOutcome.OK)]
 
 
@@ -288,7 +288,7 @@ async def test_somebody_whom_slack_does_not_know_is_asked_for_once_and_called_by
 
 
 async def test_a_name_that_slack_could_not_tell_now_is_asked_for_again(workspace: EmbeddedSlack, web_api: Web) -> None:
-    workspace.faults.add("users.info", "ratelimited")
+    workspace.faults.add("users.info", "http_500")
 
     assert [await web_api.slack.user_name("U0TOM") for _ in range(2)] == ["U0TOM", "Tom"]
 

@@ -4,70 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import aiohttp
 import pytest
+from slack_bolt.request.async_request import AsyncBoltRequest
 
 from bot import slack_socket
-from bot.clock import SystemClock
 from bot.local.slack import EmbeddedSlack
-from bot.slack import SlackWeb
-from bot.slack_socket import SocketMode
-from telemetry.emit import Emit
-from telemetry.events import Fact, SlackConnection, SlackReconnected
+from tests.bot.sockets import Bot, Connect, connecting, until
 
 pytestmark = pytest.mark.slack
 ACK_SECONDS = 0.5
 PING_SECONDS = 0.4
+FIRST_TRY = AsyncBoltRequest(mode="socket_mode", body={})
 PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
-
-
-@dataclass
-class Bot:
-    """What the socket gave. `before` runs inside of `take`, before the event counts as stored."""
-
-    slack: EmbeddedSlack
-    socket: SocketMode
-    stored: list[Mapping[str, Any]] = field(default_factory=list)
-    gaps: int = 0
-    facts: list[Fact] = field(default_factory=list)
-    before: Callable[[Mapping[str, Any]], None] = lambda body: None
-
-    def take(self, body: Mapping[str, Any]) -> None:
-        self.before(body)
-        self.stored.append(body)
-
-    def gap(self) -> None:
-        self.gaps += 1
-
-    @property
-    def events(self) -> list[Mapping[str, Any]]:
-        return [body["event"] for body in self.stored]
-
-    @property
-    def texts(self) -> list[str]:
-        return [str(event.get("text")) for event in self.events]
-
-    @property
-    def connected(self) -> list[bool]:
-        """Each time that it was told to be up, or not."""
-        return [fact.up for fact in self.facts if isinstance(fact, SlackConnection)]
-
-    @property
-    def reconnects(self) -> list[SlackReconnected]:
-        return [fact for fact in self.facts if isinstance(fact, SlackReconnected)]
-
-    @property
-    def deliveries(self) -> list[tuple[int, bool]]:
-        return [(d.attempt, d.acked) for d in self.slack.sockets.deliveries]
-
-
-Connect = Callable[[], Any]
 
 
 @pytest.fixture
@@ -78,48 +30,19 @@ async def slack(tmp_path: Path) -> AsyncIterator[EmbeddedSlack]:
 
 
 @pytest.fixture
-async def connect(slack: EmbeddedSlack) -> AsyncIterator[Callable[[], Any]]:
-    """Another bot on this workspace; all are closed in the end."""
-    async with AsyncExitStack() as stack:
-        session = await stack.enter_async_context(aiohttp.ClientSession())
-
-        async def connected() -> Bot:
-            facts: list[Fact] = []
-            emit, clock, before = cast(Emit, facts.append), SystemClock(), slack.sockets.connections
-            web = SlackWeb(slack.BOT_TOKEN, api_url=slack.url, session=session, clock=clock, emit=emit)
-            made: list[Bot] = []
-            socket = SocketMode(
-                web.client,
-                slack.APP_TOKEN,
-                take=lambda body: made[0].take(body),
-                gap=lambda: made[0].gap(),
-                clock=clock,
-                emit=emit,
-            )
-            made.append(Bot(slack, socket, facts=facts))
-            stack.push_async_callback(socket.close)
-            await socket.connect()
-            await until(lambda: slack.sockets.connections > before and socket.connections > 0)
-            return made[0]
-
-        yield connected
+async def connect(slack: EmbeddedSlack) -> AsyncIterator[Connect]:
+    async with connecting(slack) as connect:
+        yield connect
 
 
 @pytest.fixture
 async def bot(connect: Connect) -> Bot:
-    made: Bot = await connect()
-    return made
+    return await connect()
 
 
 @pytest.fixture
 def quick_pings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slack_socket, "PING_SECONDS", PING_SECONDS)
-
-
-async def until(condition: Callable[[], object], seconds: float = 15.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 # -- acknowledging ---------------------------------------------------------------------------------------------------
@@ -245,7 +168,7 @@ async def test_slack_is_asked_for_nothing_when_an_event_comes(slack: EmbeddedSla
 
 
 async def test_envelopes_that_are_no_events_are_acknowledged_and_not_taken(slack: EmbeddedSlack, bot: Bot) -> None:
-    response = await bot.socket._store_first({"type": "block_actions", "actions": []})
+    response = await bot.socket._store_first({"type": "block_actions", "actions": []}, FIRST_TRY)
 
     assert (response.status, bot.stored) == (200, [])
 
@@ -253,7 +176,7 @@ async def test_envelopes_that_are_no_events_are_acknowledged_and_not_taken(slack
 async def test_after_closing_nothing_is_taken_and_the_next_bot_gets_it(slack: EmbeddedSlack, bot: Bot, connect: Connect) -> None:
     await bot.socket.close()
     slack.say("general", "mika", "is anybody there?")
-    response = await bot.socket._store_first({"type": "event_callback"})
+    response = await bot.socket._store_first({"type": "event_callback"}, FIRST_TRY)
 
     second = await connect()
     await until(lambda: second.stored)

@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -28,6 +29,7 @@ from telemetry.receiver import Receiver
 ROOT = Path(__file__).parents[2]
 BOT_TOKEN = "xoxb-1234-bot-token-of-the-story"
 APP_TOKEN = "xapp-1234-app-token-of-the-story"
+SIGNING_SECRET = "5169a6e5b6d04d3e8a7f1c2b3d4e5f60"
 MODEL_KEY = "sk-ant-key-of-the-story"
 UP_SECONDS = 30.0
 ANSWER_SECONDS = 60.0
@@ -105,6 +107,7 @@ class Story:
         self.workspace.mkdir()
         (self.workspace / "insomnia.toml").write_text(config, encoding="utf-8")
         self._more = environment
+        self.request_url = ""
         self._bots: list[BotProcess] = []
         self._threads = 0
 
@@ -120,6 +123,18 @@ class Story:
     @property
     def outputs(self) -> str:
         return "".join(line for bot in self._bots for line in bot.said)
+
+    async def listen_over_http(self) -> None:
+        """Before the start: the bot is told to, and Slack is given the request URL once it is up (`verify`)."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.request_url = f"http://127.0.0.1:{port}/slack/events"
+        with (self.workspace / "insomnia.toml").open("a", encoding="utf-8") as config:
+            config.write(f'[slack]\nlisten = "127.0.0.1:{port}"\n')
+
+    async def verify(self) -> bool:
+        return await self.slack.deliver_to(self.request_url, SIGNING_SECRET)
 
     # -- the bot -------------------------------------------------------------------------------------------------------
     async def start(self) -> BotProcess:
@@ -151,7 +166,7 @@ class Story:
         return kept | {
             "HOME": str(self.folder),
             "SLACK_BOT_TOKEN": BOT_TOKEN,
-            "SLACK_APP_TOKEN": APP_TOKEN,
+            **({"SLACK_SIGNING_SECRET": SIGNING_SECRET} if self.request_url else {"SLACK_APP_TOKEN": APP_TOKEN}),
             "SLACK_API_URL": self.slack.url,
             "ANTHROPIC_BASE_URL": self.model.url,
             "ANTHROPIC_API_KEY": MODEL_KEY,

@@ -55,6 +55,7 @@ BOT: tuple[Fact, ...] = (
     events.SlackCalled(method="chat.postMessage", outcome=events.SlackOutcome.RATE_LIMITED, seconds=0.1),
     events.SlackConnection(up=True),
     events.SlackReconnected(reason="stale", down_seconds=40.0),
+    events.DeliveryGap(reason=events.GapReason.LATE_DELIVERY),
     events.SlackEventSeen(),
     MODEL,
     events.MoneySpent(route="main", model="claude-x", usd=0.02),

@@ -113,6 +113,15 @@ def test_a_socket_that_came_back_or_brings_an_event_is_up(watched: Watched) -> N
     assert (after_reconnect, watched.status.connected) == (True, True)
 
 
+def test_other_connections_of_the_app_are_counted_until_slack_counts_them_no_more(watched: Watched) -> None:
+    counts = []
+    for connections in (2, 1):
+        watched.emit(events.SlackConnection(up=True, connections=connections))
+        counts.append(watched.status.connections)
+
+    assert counts == [2, 1]
+
+
 def test_the_sessions_heard_of_last_are_kept_and_the_file_stays_readable(tmp_path: Path) -> None:
     path = tmp_path / "status.json"
     with watching(path) as watched:

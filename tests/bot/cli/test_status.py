@@ -117,7 +117,7 @@ def test_the_json_is_exactly_this(insomnia: Insomnia) -> None:
     assert json.loads(out) == {
         "v": 1,
         "bot": {"up": True, "pid": 4242, "since": "2025-11-30T08:51:40.000Z", "version": "0.1.0"},
-        "slack": {"mode": "embedded", "connected": True, "last_event_age_s": 12.2},
+        "slack": {"mode": "embedded", "connected": True, "connections": 1, "last_event_age_s": 12.2},
         "model": {"kind": "embedded", "account": "work"},
         "sessions": [
             {
@@ -169,6 +169,13 @@ def test_a_lost_socket_is_told_loudly(up: Workspace, insomnia: Insomnia) -> None
     assert "NOT connected" in insomnia()[1]
 
 
+def test_other_connections_of_the_app_are_told(up: Workspace, insomnia: Insomnia) -> None:
+    say(up, replace(STATUS, connections=2))
+
+    assert "connected, 2 connections share the events, last event" in insomnia()[1]
+    assert json.loads(insomnia("--json")[1])["slack"]["connections"] == 2
+
+
 def test_many_sessions_are_cut_on_the_page_and_whole_in_json(up: Workspace, insomnia: Insomnia) -> None:
     say(up, replace(STATUS, sessions=tuple(replace(SESSION, key=f"dm:{number}") for number in range(50))))
 
@@ -194,7 +201,7 @@ def test_a_bot_that_is_gone_leaves_only_its_last_run_behind(insomnia: Insomnia, 
     told = json.loads(out)
     assert code == NOT_UP
     assert told["bot"] == {"up": False, "pid": None, "since": None, "version": None}
-    assert told["slack"] == {"mode": None, "connected": None, "last_event_age_s": None}
+    assert told["slack"] == {"mode": None, "connected": None, "connections": None, "last_event_age_s": None}
     assert (told["model"], told["sessions"], told["queue"]) == ({"kind": None, "account": None}, [], {"depth": None})
     assert (told["memory"]["status"], told["memory"]["reason"]) == ("failed", "interrupted"), "nothing runs without a bot"
     assert told["line"] == "◼ BOT stopped · 1s"

@@ -5,10 +5,32 @@ from typing import Any
 import pytest
 
 from bot.local.slack_faults import FaultKind, Faults, SocketScript
+from bot.local.slack_records import Clock
+
+NOW = 1_700_000_000.0
 
 
-def faults() -> Faults:
-    return Faults(SocketScript(), cut=lambda: None, goodbye=lambda reason: None, wake=lambda: None)
+class NoSockets:
+    """Nobody is connected."""
+
+    def cut(self) -> None:
+        pass
+
+    def goodbye(self, reason: str) -> None:
+        pass
+
+    def deafen(self) -> None:
+        pass
+
+    def tell_limited(self, at: float) -> None:
+        pass
+
+    def wake(self) -> None:
+        pass
+
+
+def faults(clock: Clock = lambda: NOW) -> Faults:
+    return Faults(SocketScript(), sockets=NoSockets(), clock=clock)
 
 
 def taken(there: Faults, method: str = "auth.test", **args: Any) -> FaultKind | None:
@@ -76,3 +98,20 @@ def test_clearing_also_mends_the_sockets() -> None:
     there.clear()
 
     assert there.script == SocketScript() and not there.root_on_every_page
+
+
+def test_an_app_that_is_sold_reads_one_page_a_minute() -> None:
+    now = NOW
+    there = faults(lambda: now)
+    there.add("conversations.replies", "distributed")
+
+    first, second = there.take("conversations.replies", {}), there.take("conversations.replies", {})
+    other = there.take("chat.postMessage", {})
+    now += 59.5
+    third = there.take("conversations.replies", {})
+    now += 0.5
+
+    assert (first, other, there.take("conversations.replies", {})) == (None, None, None)
+    assert second is not None and (second.kind, second.retry_after) == (FaultKind.RATELIMITED, 60)
+    assert third is not None and third.retry_after == 1
+    assert there.page_size("conversations.replies", {}, 1000) == 15
