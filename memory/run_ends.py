@@ -85,6 +85,6 @@ def _range(first: int, last: int) -> tuple[int, int]:
 def _consolidation(read: Mapping[str, Any]) -> ConsolidationWork:
     dispositions = {Disposition(name): count_of(read["dispositions"], name) for name in read["dispositions"]}
     ops = {RecordOp(name): count_of(read["ops"], name) for name in read["ops"]}
-    counts = {name: count_of(read, name) for name in _COUNTS}
+    counts = {name: count_of(read, name) for name in _COUNTS if name in read}
     ids = tuple(str(one) for one in read["consumed_ids"])
-    return ConsolidationWork(scope=str(read["scope"]), consumed_ids=ids, dispositions=dispositions, ops=ops, **counts)
+    return ConsolidationWork(scope=str(read.get("scope", "")), consumed_ids=ids, dispositions=dispositions, ops=ops, **counts)

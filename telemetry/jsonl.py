@@ -21,7 +21,8 @@ from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportRes
 from telemetry.jsonl_days import KEEP_DAYS
 from telemetry.jsonl_fields import fields_of, stream_of
 from telemetry.jsonl_stream import Counts, LineStream
-from telemetry.metric_names import AUDIT_DROPPED, AUDIT_LINES, AUDIT_REPAIRED, Metric
+from telemetry.metric_kinds import Metric
+from telemetry.metric_names import AUDIT_DROPPED, AUDIT_LINES, AUDIT_REPAIRED
 from telemetry.names import Stream
 from telemetry.troubles import Troubles
 

@@ -1,13 +1,10 @@
-"""Every metric: name, kind, unit, meaning, labels with their closed value sets, buckets, and how it is called on the wire.
+"""Every metric: name, kind, unit, meaning, labels with their closed value sets, buckets.
 
-What must stay true: a label has few values, all known before the first event or cut off at a fixed number; no id is ever
-a label. Names hold neither unit nor `total`, and no unit is `1`, so that they come out alike over OTLP and Prometheus.
+What must stay true: no id is ever a label. Names hold neither unit nor `total`, and no unit is `1`, so that they come
+out alike over OTLP and Prometheus.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from enum import Enum, StrEnum, auto
 
 from telemetry.events import (
     DropReason,
@@ -34,68 +31,11 @@ from telemetry.memory_events import (
     UsageOp,
     UsageStatus,
 )
+from telemetry.metric_kinds import OTHER, Kind, Label, Metric, Source
 from telemetry.names import DECISION_REASONS, Attr, Stream
 
-OTHER = "other"
 NONE = "none"
-
-
-class Kind(StrEnum):
-    COUNTER = "counter"
-    HISTOGRAM = "histogram"
-    GAUGE = "gauge"
-
-
-class Source(Enum):
-    """Where a label's values come from."""
-
-    CLOSED = auto()
-    ROUTES = auto()
-    ACCOUNTS = auto()
-    FIRST_SEEN = auto()
-
-
 MAX_RULES = 128  # of the linter; each has an id of its own
-MAX_FIRST_SEEN = 32  # distinct values of a FIRST_SEEN label; a bot knows a handful of models, a bug may invent thousands
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
-    """`fallback` stands for every value outside the set. An optional label is left out where it says nothing.
-
-    `most`: how many distinct values a FIRST_SEEN label may take.
-    """
-
-    key: str
-    values: tuple[str, ...] = ()
-    source: Source = Source.CLOSED
-    most: int = MAX_FIRST_SEEN
-    fallback: str = OTHER
-    optional: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metric:
-    name: str
-    kind: Kind
-    unit: str
-    description: str
-    labels: tuple[Label, ...] = ()
-    buckets: tuple[float, ...] = ()
-    observed: bool = False  # a counter whose owner keeps the sum; it is asked for it at each export
-
-    @property
-    def otlp_name(self) -> str:
-        return self.name
-
-    @property
-    def prometheus_name(self) -> str:
-        """As both the OTLP receiver of Prometheus and the Python exporter spell it; a histogram's series add `_bucket` etc."""
-        unit = "" if self.unit.startswith("{") else f"_{_UNIT_WORDS.get(self.unit, self.unit)}"
-        return self.name.replace(".", "_") + unit + ("_total" if self.kind is Kind.COUNTER else "")
-
-
-_UNIT_WORDS = {"s": "seconds", "By": "bytes"}
 
 # From a cached lookup to the longest turn a route may take (600 s) and what waits behind it.
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0)
@@ -127,6 +67,7 @@ SLACK_METHODS = (
 )
 TOKEN_TYPES = ("input", "output", "cache_read", "cache_write")
 LOST_SIGNALS = ("traces", "logs")
+LOST_OF_MEMORY = ("records", "specifics")
 RECONNECT_REASONS = ("disconnect", "closed", "stale", "silent")
 
 ROUTE = Label(key="route", source=Source.ROUTES, fallback=NONE)
@@ -267,6 +208,12 @@ MEMORY_DISPOSITIONS = _counter(
     "What became of staged candidates in runs that completed.",
     Label(key="disposition", values=tuple(Disposition)),
 )
+MEMORY_LOST = _counter(
+    "insomnia.memory.lost",
+    "{item}",
+    "What runs that completed took away: records without a successor; names, numbers and dates that stand in none any more.",
+    Label(key="what", values=LOST_OF_MEMORY),
+)
 MEMORY_LINT_FAILURES = _counter(
     "insomnia.memory.lint_failures",
     "{failure}",
@@ -282,6 +229,19 @@ MEMORY_USAGE = _counter(
     KIND,
     Label(key="status", values=tuple(UsageStatus)),
 )
+MEMORY_BACKLOG = _gauge(
+    "insomnia.memory.backlog", "{candidate}", "Staged candidates that wait. This gauge and the next four begin with the first count."
+)
+MEMORY_BACKLOG_AGE = _gauge("insomnia.memory.backlog.age", "s", "How long the first of them has waited; 0 where none waits.")
+MEMORY_RECORDS = _gauge("insomnia.memory.records", "{record}", "Records that there are.", Label(key="kind", values=tuple(RecordKind)))
+MEMORY_LAST_SUCCESS_AGE = _gauge(
+    "insomnia.memory.last_success_age",
+    "s",
+    "Since a run of the worker last succeeded; no series until one has.",
+    Label(key="worker", values=tuple(MemoryWorker)),
+)
+MEMORY_UNEXTRACTED = _gauge("insomnia.memory.unextracted_entries", "{entry}", "Entries of session logs that were not read yet.")
+MEMORY_GAUGES = (MEMORY_BACKLOG, MEMORY_BACKLOG_AGE, MEMORY_RECORDS, MEMORY_LAST_SUCCESS_AGE, MEMORY_UNEXTRACTED)
 AUDIT_LINES = _audit("insomnia.audit.lines", "Lines written to the log files of this machine.")
 AUDIT_DROPPED = _audit("insomnia.audit.dropped", "Lines that could not be written to them; a `log_gap` line follows once they can.")
 AUDIT_REPAIRED = _audit("insomnia.audit.repaired", "Lines found broken off in them, and closed.")

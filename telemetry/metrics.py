@@ -25,7 +25,8 @@ from telemetry.memory_events import (
     UsageOp,
     UsageStatus,
 )
-from telemetry.metric_names import Kind, Label, Metric, Source
+from telemetry.memory_gauges import MemoryGauges
+from telemetry.metric_kinds import OTHER, Kind, Label, Metric, Source
 from telemetry.names import DECISION_REASONS, Stream
 
 _COMPACTIONS = (ResetCause.COMPACTION_AUTO, ResetCause.COMPACTION_MANUAL, ResetCause.COMPACTION_INFERRED, ResetCause.CLEARED)
@@ -34,8 +35,16 @@ Labels = Mapping[str, str]
 
 
 class Metrics:
+    """`monotonic` and `now` in seconds, `now` since the epoch."""
+
     def __init__(
-        self, meter: otel.Meter, *, routes: Sequence[str], accounts: Sequence[str] = (), monotonic: Callable[[], float] = time.monotonic
+        self,
+        meter: otel.Meter,
+        *,
+        routes: Sequence[str],
+        accounts: Sequence[str] = (),
+        monotonic: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._routes = tuple(dict.fromkeys(routes))
         self._allowed = {
@@ -45,6 +54,7 @@ class Metrics:
         self._first_seen: dict[str, set[str]] = {}
         self._lock = threading.Lock()
         self.latest = Latest(self._routes, route_of=self._route, monotonic=monotonic)
+        self.memory = MemoryGauges(monotonic=monotonic, now=now)
         self._counters: dict[str, otel.Counter] = {}
         self._histograms: dict[str, otel.Histogram] = {}
         for metric in names.METRICS:
@@ -99,7 +109,7 @@ class Metrics:
 
     def _reader(self, metric: Metric) -> Callable[[otel.CallbackOptions], Iterable[otel.Observation]]:
         def read(_: otel.CallbackOptions) -> Iterator[otel.Observation]:
-            for labels, value in self.latest.values(metric):
+            for labels, value in (self.memory if metric in names.MEMORY_GAUGES else self.latest).values(metric):
                 yield otel.Observation(value, self.labels(metric, labels))
 
         return read
@@ -191,7 +201,7 @@ def _dropped() -> list[Labels]:
 
 
 def _legal_without_route() -> Iterator[tuple[Metric, Labels]]:
-    for method in (*names.SLACK_METHODS, names.OTHER):
+    for method in (*names.SLACK_METHODS, OTHER):
         yield names.SLACK_RATE_LIMITED, {"method": method}
         for outcome in SlackOutcome:
             yield names.SLACK_CALLS, {"method": method, "outcome": outcome}
@@ -214,6 +224,8 @@ def _legal_of_runs() -> Iterator[tuple[Metric, Labels]]:
                     yield names.MEMORY_RUNS, {"worker": worker, "trigger": trigger, "status": status, "reason": reason}
     for disposition in Disposition:
         yield names.MEMORY_DISPOSITIONS, {"disposition": disposition}
+    for what in names.LOST_OF_MEMORY:
+        yield names.MEMORY_LOST, {"what": what}
 
 
 def _legal_of_records() -> Iterator[tuple[Metric, Labels]]:

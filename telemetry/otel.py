@@ -113,6 +113,7 @@ class OtelEmit(Spans):
                 | memory_events.StoreCommitted()
                 | memory_events.StoreDiscarded()
                 | memory_events.RecordUsed()
+                | memory_events.MemoryCounted()
             ):
                 self._memory.sink(fact)
             case _:

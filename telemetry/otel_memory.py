@@ -19,6 +19,7 @@ from telemetry.memory_events import (
     ConsolidationWork,
     Disposition,
     ExtractWork,
+    MemoryCounted,
     MemoryFact,
     MemoryRunEnded,
     MemoryRunNotDue,
@@ -49,6 +50,13 @@ OPS = {
     RecordOp.MERGE: Attr.MEMORY_MERGED,
     RecordOp.DROP: Attr.MEMORY_DROPPED,
     RecordOp.DELETE: Attr.MEMORY_DELETED,
+}
+DISPOSITIONS = {
+    Disposition.APPLIED: Attr.MEMORY_ADOPTED,
+    Disposition.DUPLICATE: Attr.MEMORY_DUPLICATE,
+    Disposition.ALREADY_COVERED: Attr.MEMORY_COVERED,
+    Disposition.DISCARDED: Attr.MEMORY_DISCARDED,
+    Disposition.DEFERRED: Attr.MEMORY_DEFERRED,
 }
 
 Fields = dict[str, Any]
@@ -85,6 +93,8 @@ class MemorySinks:
                 self._record(Event.STORE_DISCARD, fields, f"{planned}, {fact.why}", SeverityNumber.WARN)
             case RecordUsed():
                 self._used(fact)
+            case MemoryCounted():
+                self._metrics.memory.counted(fact)
             case _:
                 assert_never(fact)
 
@@ -105,9 +115,11 @@ class MemorySinks:
         labels = {"worker": fact.worker, "trigger": fact.trigger, "status": fact.status, "reason": fact.reason}
         self._metrics.add(metric_names.MEMORY_RUNS, labels)
         self._metrics.record(metric_names.MEMORY_RUN_DURATION, labels, fact.seconds)
-        if fact.status is MemoryStatus.COMPLETED and fact.consolidation:
-            for disposition, count in fact.consolidation.dispositions.items():
+        if work := _carried_out(fact):
+            for disposition, count in work.dispositions.items():
                 self._metrics.add(metric_names.MEMORY_DISPOSITIONS, {"disposition": disposition}, count)
+            for what, lost in zip(metric_names.LOST_OF_MEMORY, (work.records_lost, work.specifics_lost), strict=True):
+                self._metrics.add(metric_names.MEMORY_LOST, {"what": what}, lost)
         words = summary(worker=fact.worker, status=fact.status, reason=fact.reason, **_counts(fact))
         self._record(Event.WORKER_LIFECYCLE, _ended(fact), words, _SEVERITY.get(fact.status, SeverityNumber.INFO))
 
@@ -173,8 +185,26 @@ def _on_span(fact: MemoryRunEnded) -> dict[Attr, AttrValue]:
     if fact.extract:
         about[Attr.MEMORY_STAGED] = fact.extract.staged
     if fact.consolidation:
-        about |= {attr: fact.consolidation.ops.get(op, 0) for op, attr in OPS.items()}
+        about |= _consolidation_on_span(fact.consolidation)
+    if work := _carried_out(fact):
+        about |= {Attr.MEMORY_RECORDS_LOST: work.records_lost, Attr.MEMORY_SPECIFICS_LOST: work.specifics_lost}
     return about
+
+
+def _consolidation_on_span(work: ConsolidationWork) -> dict[Attr, AttrValue]:
+    return {
+        **({Attr.MEMORY_SCOPE: work.scope} if work.scope else {}),
+        Attr.MEMORY_CANDIDATES: work.staging_count,
+        Attr.MEMORY_INVALID: work.invalid_count,
+        Attr.MEMORY_CONSUMED: work.consumed_count,
+        **{attr: work.dispositions.get(disposition, 0) for disposition, attr in DISPOSITIONS.items()},
+        **{attr: work.ops.get(op, 0) for op, attr in OPS.items()},
+    }
+
+
+def _carried_out(fact: MemoryRunEnded) -> ConsolidationWork | None:
+    """None for a run that did not complete: it took nothing away, whatever it had planned."""
+    return fact.consolidation if fact.status is MemoryStatus.COMPLETED else None
 
 
 def _ended(fact: MemoryRunEnded) -> Fields:
@@ -189,7 +219,7 @@ def _ended(fact: MemoryRunEnded) -> Fields:
         **({"cost_usd": fact.cost_usd} if fact.cost_usd is not None else {}),
         "duration_ms": round(fact.seconds * 1000),
         **_given(recovered=fact.recovered, suppressed=fact.suppressed),
-        **_work(fact.extract, fact.consolidation),
+        **_work(fact.extract, fact.consolidation, completed=fact.status is MemoryStatus.COMPLETED),
     }
 
 
@@ -197,10 +227,10 @@ def _usage(usage: TokenUsage) -> Fields:
     return {"input": usage.input, "output": usage.output, "cache_read": usage.cache_read, "cache_creation": usage.cache_creation}
 
 
-def _work(extract: ExtractWork | None, consolidation: ConsolidationWork | None) -> Fields:
+def _work(extract: ExtractWork | None, consolidation: ConsolidationWork | None, *, completed: bool = False) -> Fields:
     return {
         **({"extract": _extract(extract)} if extract else {}),
-        **({"consolidation": _consolidation(consolidation)} if consolidation else {}),
+        **({"consolidation": _consolidation(consolidation, completed=completed)} if consolidation else {}),
     }
 
 
@@ -216,14 +246,25 @@ def _extract(work: ExtractWork) -> Fields:
     }
 
 
-def _consolidation(work: ConsolidationWork) -> Fields:
+def _consolidation(work: ConsolidationWork, *, completed: bool) -> Fields:
     return {
+        **_given(scope=work.scope),
         "staging_count": work.staging_count,
         "invalid_count": work.invalid_count,
         "consumed_count": work.consumed_count,
         "consumed_ids": work.consumed_ids[:MAX_CONSUMED_IDS],
         "dispositions": {disposition.value: work.dispositions.get(disposition, 0) for disposition in Disposition},
         "ops": {op.value: work.ops.get(op, 0) for op in RecordOp},
+        **({"survival": _survival(work)} if completed else {}),
+    }
+
+
+def _survival(work: ConsolidationWork) -> Fields:
+    return {
+        "records": work.records,
+        "records_lost": work.records_lost,
+        "specifics": work.specifics,
+        "specifics_lost": work.specifics_lost,
     }
 
 

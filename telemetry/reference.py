@@ -11,7 +11,8 @@ from opentelemetry.trace import SpanKind
 
 from telemetry.jsonl_fields import COMMON
 from telemetry.jsonl_fields import FIELDS as LINE_NAMES
-from telemetry.metric_names import METRICS, Kind, Label, Metric, Source
+from telemetry.metric_kinds import Kind, Label, Metric, Source
+from telemetry.metric_names import METRICS
 from telemetry.names import Attr, Event, SpanName
 from telemetry.reference_tables import ANYWHERE, EVENTS, FIELDS, RESOURCE, SPANS
 from telemetry.spans import KINDS

@@ -28,6 +28,11 @@ SELDOM = {
     Attr.MEMORY_KIND,
     Attr.MEMORY_SLUG,
     Attr.MEMORY_RESULTS,
+    Attr.MEMORY_BEFORE,
+    Attr.MEMORY_AFTER,
+    Attr.MEMORY_LINT,
+    Attr.MEMORY_CANDIDATE,
+    Attr.MEMORY_DISPOSITION,
 }
 
 

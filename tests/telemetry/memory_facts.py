@@ -6,6 +6,7 @@ from telemetry.memory_events import (
     ConsolidationWork,
     Disposition,
     ExtractWork,
+    MemoryCounted,
     MemoryFact,
     MemoryReason,
     MemoryRunEnded,
@@ -44,6 +45,11 @@ CONSOLIDATED = ConsolidationWork(
     consumed_ids=("a", "b"),
     dispositions={Disposition.APPLIED: 6, Disposition.DUPLICATE: 2},
     ops={RecordOp.WRITE: 1, RecordOp.MERGE: 2, RecordOp.DROP: 4},
+    scope="channel:C1",
+    records=31,
+    records_lost=4,
+    specifics=120,
+    specifics_lost=7,
 )
 
 EXTRACT_STARTED = MemoryRunStarted(
@@ -136,6 +142,15 @@ UNAUDITED = RecordOperation(
 )
 COMMITTED = StoreCommitted(run_id="c1", applied=7, paths=("memory/decision/freeze.md",))
 DISCARDED = StoreDiscarded(run_id="c1", planned=7, why=MemoryReason.STORE_CONFLICT)
+DISCARDED_BY_DEATH = StoreDiscarded(run_id="c4", planned=None, why=MemoryReason.INTERRUPTED)
+SUCCEEDED_AT = 1_700_000_000.0
+COUNTED = MemoryCounted(
+    backlog=11,
+    oldest_seconds=3_600.0,
+    unextracted=250,
+    records={RecordKind.DECISION: 12, RecordKind.KNOWLEDGE: 3},
+    last_success={MemoryWorker.CONSOLIDATION: SUCCEEDED_AT},
+)
 QUERIED = RecordUsed(op=UsageOp.QUERY, status=UsageStatus.FOUND, caller="main", results=2, query="金曜のデプロイ")
 READ_ONE = RecordUsed(
     op=UsageOp.READ, status=UsageStatus.NOT_FOUND, caller="memory_consolidation", kind=RecordKind.DECISION, slug="gone", run_id="c1"
@@ -144,5 +159,5 @@ READ_ONE = RecordUsed(
 ALL: tuple[MemoryFact, ...] = (
     *(EXTRACT_STARTED, EXTRACT_DONE, CONSOLIDATION_STARTED, CONSOLIDATION_DONE),
     *(EXTRACT_FAILED, NO_STAGING, CANCELLED, NOT_DUE),
-    *(WRITTEN, REJECTED, UNAUDITED, COMMITTED, DISCARDED, QUERIED, READ_ONE),
+    *(WRITTEN, REJECTED, UNAUDITED, COMMITTED, DISCARDED, DISCARDED_BY_DEATH, QUERIED, READ_ONE, COUNTED),
 )

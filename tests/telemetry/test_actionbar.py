@@ -41,6 +41,22 @@ def line(run: RunStatus | None, width: int = 80, **how: bool) -> str:
             replace(DONE, worker=CONSOLIDATION, status="skipped", reason="no_staging", staged=0),
             "↷ MEMORY consolidation skipped: no staging · 4s",
         ),
+        (
+            replace(DONE, worker=CONSOLIDATION, reason="nothing_adopted", staged=0, ops=dict.fromkeys(OPS, 0)),
+            "✓ MEMORY consolidation done: nothing adopted · 4s",
+        ),
+        (
+            replace(DONE, worker=CONSOLIDATION, reason="no_record_changes", staged=0),
+            "✓ MEMORY consolidation done: no record changes · 4s",
+        ),
+        (
+            replace(DONE, worker=CONSOLIDATION, reason="records_updated", staged=0, ops={"edit": 2, "trim": 1, "delete": 1}),
+            "✓ MEMORY consolidation done: edited 2, trimmed 1, deleted 1 · 4s",
+        ),
+        (
+            replace(DONE, worker=CONSOLIDATION, status="failed", reason="store_conflict", staged=0, ops=OPS),
+            "✗ MEMORY consolidation failed: store_conflict · 4s",
+        ),
         (replace(DONE, status="failed", reason="model_error", staged=0), "✗ MEMORY extract failed: model_error · 4s"),
         (replace(DONE, status="cancelled", reason="user_cancelled", staged=0), "⊘ MEMORY extract cancelled: user cancelled · 4s"),
         (replace(DONE, reason="no_candidates", staged=0), "✓ MEMORY extract done: no candidates · 4s"),
@@ -113,6 +129,24 @@ def test_twenty_columns_hold_worker_and_outcome_of_every_run(worker: MemoryWorke
 )
 def test_the_name_goes_first_then_details_and_age_the_outcome_last(width: int, sentence: str) -> None:
     assert line(replace(DONE, worker=CONSOLIDATION, staged=0, ops=OPS), width) == sentence
+
+
+@pytest.mark.parametrize(
+    ("run", "sentence"),
+    [
+        (replace(RUNNING, worker=CONSOLIDATION), "⟳ consol. running…"),
+        (replace(DONE, worker=CONSOLIDATION, reason="nothing_adopted", staged=0), "✓ consolidation done"),
+        (replace(DONE, worker=CONSOLIDATION, status="skipped", reason="no_staging", staged=0), "↷ consol. skipped"),
+        (replace(DONE, worker=CONSOLIDATION, status="failed", reason="linter_failed", staged=0), "✗ consol. failed"),
+        (replace(DONE, worker=CONSOLIDATION, status="cancelled", reason="superseded", staged=0), "⊘ consol. cancelled"),
+        (replace(RUNNING, worker=CONSOLIDATION, began_at=NOW - 301, limit_seconds=300.0), "? consol. stalled?"),
+    ],
+)
+def test_twenty_columns_say_how_a_consolidation_came_out(run: RunStatus, sentence: str) -> None:
+    told = line(run, 20)
+
+    assert told.partition(" · ")[0] == sentence
+    assert cells(told) <= 20
 
 
 TEXTS = st.text(max_size=30)

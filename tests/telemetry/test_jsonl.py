@@ -26,7 +26,7 @@ from telemetry.memory_events import (
     TokenUsage,
 )
 from telemetry.names import Event, SpanName, Stream
-from tests.telemetry import facts
+from tests.telemetry import facts, memory_facts
 from tests.telemetry.conftest import Recorded, recording
 from tests.telemetry.log_files import DAY, Logs, at, read, record
 
@@ -129,6 +129,19 @@ def test_a_memory_event_is_in_the_memory_log_nested_as_it_is_told(tmp_path: Path
     assert line.items() >= {"event": "worker_lifecycle", "run_id": "r1", "summary": "MEMORY extract done: staged 2"}.items()
     assert (line["extract"]["range"], line["extract"]["staging_ids"], line["usage"]["input"]) == ([3, 9], ["a", "b"], 10)
     assert line["trace_id"] == recorded.span("memory.run")["trace_id"]
+
+
+def test_a_consolidation_tells_its_scope_and_what_survived_it_in_its_line(tmp_path: Path) -> None:
+    with recording(log_exporters=[JsonlExporter(log_folders(tmp_path))]) as recorded:
+        for fact in (memory_facts.CONSOLIDATION_STARTED, memory_facts.DISCARDED_BY_DEATH, memory_facts.CONSOLIDATION_DONE):
+            recorded.emit(fact)
+        recorded.emit(memory_facts.COUNTED)
+
+    ((started, discard, done),) = (read(file) for file in (tmp_path / "memory" / "_logs").glob("memory-*.log"))
+    survival = {"records": 31, "records_lost": 4, "specifics": 120, "specifics_lost": 7}
+    assert (done["consolidation"]["scope"], done["consolidation"]["survival"]) == ("channel:C1", survival)
+    assert not started["consolidation"].keys() & {"scope", "survival"}, "neither is known before it has looked"
+    assert (discard["why"], "planned" in discard) == ("interrupted", False)
 
 
 @pytest.mark.parametrize("mode", MODES)

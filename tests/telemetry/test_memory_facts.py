@@ -20,7 +20,7 @@ from telemetry.memory_events import (
     OperationStatus,
     RecordOp,
 )
-from telemetry.names import Attr, Event, SpanName, Stream
+from telemetry.names import Event, Stream
 from telemetry.otel_memory import MAX_CONSUMED_IDS, MAX_PATHS, MAX_QUERY, MAX_STAGING_IDS
 from tests.telemetry import memory_facts as facts
 from tests.telemetry.conftest import Recorded
@@ -81,6 +81,27 @@ RECORDS: list[tuple[MemoryFact, str, str, dict[str, Any]]] = [
                 "consumed_ids": ("a", "b"),
                 "dispositions": {**NOTHING_DISPOSED, "applied": 6, "duplicate": 2},
                 "ops": {**NO_OPS, "write": 1, "merge": 2, "drop": 4},
+                "scope": "channel:C1",
+                "survival": {"records": 31, "records_lost": 4, "specifics": 120, "specifics_lost": 7},
+            },
+        },
+    ),
+    (
+        facts.CONSOLIDATION_STARTED,
+        "INFO",
+        "worker_lifecycle: MEMORY consolidation running…",
+        {
+            "run_id": "c1",
+            "worker": "memory_consolidation",
+            "status": "started",
+            "trigger": "idle",
+            "consolidation": {
+                "staging_count": 9,
+                "invalid_count": 1,
+                "consumed_count": 0,
+                "consumed_ids": (),
+                "dispositions": NOTHING_DISPOSED,
+                "ops": NO_OPS,
             },
         },
     ),
@@ -185,6 +206,12 @@ RECORDS: list[tuple[MemoryFact, str, str, dict[str, Any]]] = [
         {"run_id": "c1", "planned": 7, "why": "store_conflict"},
     ),
     (
+        facts.DISCARDED_BY_DEATH,
+        "WARN",
+        "store_discard: what was planned, interrupted",
+        {"run_id": "c4", "why": "interrupted"},
+    ),
+    (
         facts.QUERIED,
         "INFO",
         "record_usage: query none found, 2 results",
@@ -229,6 +256,7 @@ COUNTED: list[tuple[MemoryFact, dict[str, list[tuple[dict[str, str], float]]]]] 
             "insomnia.memory.runs": [(CONSOLIDATION, 1)],
             "insomnia.memory.run.duration": [(CONSOLIDATION, 12.0)],
             "insomnia.memory.dispositions": [({"disposition": "applied"}, 6), ({"disposition": "duplicate"}, 2)],
+            "insomnia.memory.lost": [({"what": "records"}, 4), ({"what": "specifics"}, 7)],
         },
     ),
     (
@@ -251,6 +279,16 @@ COUNTED: list[tuple[MemoryFact, dict[str, list[tuple[dict[str, str], float]]]]] 
     (facts.UNAUDITED, {"insomnia.memory.unaudited_changes": [({"kind": "knowledge"}, 1)]}),
     (facts.COMMITTED, {}),
     (facts.DISCARDED, {}),
+    (facts.DISCARDED_BY_DEATH, {}),
+    (
+        replace(facts.COUNTED, last_success={}),
+        {
+            "insomnia.memory.backlog": [({}, 11)],
+            "insomnia.memory.backlog.age": [({}, pytest.approx(3_600, abs=60))],
+            "insomnia.memory.records": [({"kind": "decision"}, 12), ({"kind": "knowledge"}, 3)],
+            "insomnia.memory.unextracted_entries": [({}, 250)],
+        },
+    ),
     (facts.QUERIED, {"insomnia.memory.usage": [({"op": "query", "kind": "none", "status": "found"}, 1)]}),
     (facts.READ_ONE, {"insomnia.memory.usage": [({"op": "read", "kind": "decision", "status": "not_found"}, 1)]}),
 ]
@@ -271,54 +309,6 @@ def test_every_memory_fact_is_compared_above() -> None:
     assert {type(fact) for fact in facts.ALL} == set(get_args(MemoryFact))
 
 
-def test_the_end_of_a_run_stands_on_its_span_in_numbers(recorded: Recorded) -> None:
-    with recorded.emit.span(SpanName.MEMORY_RUN, {Attr.MEMORY_LIMIT: 300.0}, label="memory_consolidation"):
-        recorded.emit(facts.CONSOLIDATION_STARTED)
-        recorded.emit(facts.CONSOLIDATION_DONE)
-
-    span = recorded.span("memory.run memory_consolidation")
-    assert span["status"] == "UNSET"
-    assert span["attributes"] == {
-        "insomnia.memory.limit_s": 300.0,
-        "insomnia.memory.run_id": "c1",
-        "insomnia.memory.worker": "memory_consolidation",
-        "insomnia.memory.trigger": "idle",
-        "insomnia.memory.status": "completed",
-        "insomnia.memory.reason": "records_updated",
-        "insomnia.memory.ops.write": 1,
-        "insomnia.memory.ops.edit": 0,
-        "insomnia.memory.ops.trim": 0,
-        "insomnia.memory.ops.merge": 2,
-        "insomnia.memory.ops.drop": 4,
-        "insomnia.memory.ops.delete": 0,
-    }
-    assert {record["span_id"] for record in recorded.records()} == {span["span_id"]}
-
-
-def test_a_failed_run_is_an_error_on_its_span_with_the_reason_as_its_class(recorded: Recorded) -> None:
-    with recorded.emit.span(SpanName.MEMORY_RUN, label="memory_extract"):
-        recorded.emit(facts.EXTRACT_FAILED)
-
-    span = recorded.span("memory.run memory_extract")
-    assert (span["status"], span["attributes"]["error.type"]) == ("ERROR", "model_error")
-
-
-def test_a_skip_that_is_told_in_the_middle_of_a_reply_leaves_the_reply_s_span_alone(recorded: Recorded) -> None:
-    with recorded.emit.span(SpanName.PROCESS) as reply:
-        recorded.emit(facts.NO_STAGING)
-
-    assert recorded.span("process slack")["attributes"] == {}
-    assert recorded.records()[0]["trace_id"] == reply.ref.trace_id
-
-
-def test_a_skip_of_one_run_in_the_middle_of_another_leaves_that_one_s_span_alone(recorded: Recorded) -> None:
-    about = {Attr.MEMORY_RUN_ID: "x1"}
-    with recorded.emit.span(SpanName.MEMORY_RUN, about, label="memory_extract"):
-        recorded.emit(facts.NO_STAGING)
-
-    assert recorded.span("memory.run memory_extract")["attributes"] == {"insomnia.memory.run_id": "x1"}
-
-
 def test_lists_are_cut_and_their_counts_are_not(recorded: Recorded) -> None:
     ids = tuple(f"id{number}" for number in range(500))
     recorded.emit(replace(facts.EXTRACT_DONE, extract=replace(facts.STAGED, staged=500, staging_ids=ids)))
@@ -334,14 +324,6 @@ def test_lists_are_cut_and_their_counts_are_not(recorded: Recorded) -> None:
     )
     assert (len(commit["paths"]), commit["applied"]) == (MAX_PATHS, 500)
     assert len(query["query"]) == MAX_QUERY
-
-
-def test_dispositions_of_a_run_that_did_not_complete_are_not_counted(recorded: Recorded) -> None:
-    failed = replace(facts.CONSOLIDATION_DONE, status=MemoryStatus.FAILED, reason=MemoryReason.STORE_CONFLICT)
-
-    recorded.emit(failed)
-
-    assert recorded.nonzero("insomnia.memory.dispositions") == []
 
 
 def test_every_status_of_every_worker_has_its_reasons_and_every_reason_its_place() -> None:

@@ -10,7 +10,8 @@ from opentelemetry.metrics import NoOpMeterProvider
 
 from telemetry import events, metric_names
 from telemetry.events import Decision, DropReason, FailReason, Outcome, ResetCause, SessionState, SlackOutcome
-from telemetry.metric_names import METRICS, Kind
+from telemetry.metric_kinds import MAX_FIRST_SEEN, Kind, Metric, Source
+from telemetry.metric_names import METRICS
 from telemetry.metrics import Metrics, legal_combinations
 from telemetry.names import DECISION_REASONS, INJECTED
 from tests.telemetry import facts, memory_facts
@@ -82,12 +83,9 @@ def test_no_combination_is_primed_twice() -> None:
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
-def test_a_label_outside_of_its_set_cannot_be_written(metric: metric_names.Metric) -> None:
+def test_a_label_outside_of_its_set_cannot_be_written(metric: Metric) -> None:
     metrics = Metrics(NoOpMeterProvider().get_meter("test"), routes=ROUTES)
-    allowed = {
-        label.key: {*label.values, label.fallback, *(ROUTES if label.source is metric_names.Source.ROUTES else ())}
-        for label in metric.labels
-    }
+    allowed = {label.key: {*label.values, label.fallback, *(ROUTES if label.source is Source.ROUTES else ())} for label in metric.labels}
     for number in range(max([label.most for label in metric.labels], default=0)):
         metrics.labels(metric, {label.key: f"first {number}" for label in metric.labels})
 
@@ -123,7 +121,7 @@ def test_five_hundred_sessions_make_no_series_of_their_own() -> None:
     written = {str(value) for point in own for value in point["attributes"].values()}
     assert not [point for point in points if "otel.metric.overflow" in point["attributes"]]
     assert not [value for value in written if "17000" in value or "session-" in value or "C-" in value or "dm:" in value]
-    assert len({value for value in written if value.startswith("model ")}) == metric_names.MAX_FIRST_SEEN
+    assert len({value for value in written if value.startswith("model ")}) == MAX_FIRST_SEEN
     assert len([point for point in own if point["name"] == "insomnia.gate.decisions"]) == len(ROUTES) * sum(
         map(len, DECISION_REASONS.values())
     )

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from telemetry.events import Decision, Reason
-from telemetry.metric_names import METRICS, Kind, Metric, Source
+from telemetry.metric_kinds import Kind, Metric, Source
+from telemetry.metric_names import METRICS
 from telemetry.names import DECISION_REASONS, INJECTED, Attr, Event, SpanName
 
 ids = [metric.name for metric in METRICS]
@@ -57,6 +58,9 @@ def test_prometheus_names_are_spelled_as_both_paths_spell_them() -> None:
     assert spelled["insomnia.cost"] == "insomnia_cost_USD_total"
     assert spelled["insomnia.session.known_threads"] == "insomnia_session_known_threads"
     assert spelled["insomnia.slack.last_event_age"] == "insomnia_slack_last_event_age_seconds"
+    assert spelled["insomnia.memory.backlog"] == "insomnia_memory_backlog"
+    assert spelled["insomnia.memory.backlog.age"] == "insomnia_memory_backlog_age_seconds"
+    assert spelled["insomnia.memory.lost"] == "insomnia_memory_lost_total"
     assert spelled["gen_ai.client.token.usage"] == "gen_ai_client_token_usage"
 
 

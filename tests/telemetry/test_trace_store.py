@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from telemetry.names import Attr, SpanName
 from telemetry.setup import TelemetrySettings, telemetry
 from telemetry.trace_store import TraceStore
+from tests.telemetry import memory_facts
 from tests.telemetry.made_traces import known, refetched
 from tests.telemetry.stores import found, ids, stored
 
@@ -46,6 +48,25 @@ def test_what_ended_before_a_flush_is_found_after_it(make: Make, tmp_path: Path)
     assert store.force_flush()
     assert ids(found(tmp_path / "traces.db")) == [1]
     assert store.dropped == 0
+
+
+def test_a_consolidation_is_found_with_its_scope_its_dispositions_and_what_it_cost(make: Make, tmp_path: Path) -> None:
+    store = make()
+    about = {Attr.MEMORY_RUN_ID: "c1", Attr.MEMORY_WORKER: "memory_consolidation"}
+
+    with (
+        telemetry(TelemetrySettings(span_processors=[store])) as emit,
+        emit.span(SpanName.MEMORY_RUN, about, label="memory_consolidation") as run,
+    ):
+        emit(memory_facts.CONSOLIDATION_DONE)
+
+    root = stored(tmp_path / "traces.db", run.ref.trace_id).root.attributes
+    assert (root[Attr.MEMORY_SCOPE], root[Attr.MEMORY_CANDIDATES], root[Attr.MEMORY_INVALID], root[Attr.MEMORY_CONSUMED]) == (
+        *("channel:C1", 9),
+        *(1, 8),
+    )
+    assert (root[Attr.MEMORY_ADOPTED], root[Attr.MEMORY_DUPLICATE], root[Attr.MEMORY_DEFERRED]) == (6, 2, 0)
+    assert (root[Attr.MEMORY_RECORDS_LOST], root[Attr.MEMORY_SPECIFICS_LOST]) == (4, 7)
 
 
 def test_the_file_is_its_owners_alone(make: Make, tmp_path: Path) -> None:

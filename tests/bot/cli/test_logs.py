@@ -17,6 +17,8 @@ import pytest
 from bot.cli import dispatch
 from bot.cli.parser import build_parser
 from telemetry.names import Event
+from tests.telemetry import memory_facts
+from tests.telemetry.conftest import recording
 from tests.telemetry.log_files import SECOND, Logs
 
 ROOT = Path(__file__).parents[3]
@@ -102,6 +104,21 @@ def test_both_logs_are_shown_by_time_and_one_where_it_is_named(logs: Logs, capsy
     assert numbers(shown(capsys, "--json")[0]) == [0, 1, 2, 3]
     assert numbers(shown(capsys, "memory", "--json")[0]) == [1, 3]
     assert numbers(shown(capsys, "bot", "--json")[0]) == [0, 2]
+
+
+def test_the_memory_log_says_what_a_consolidation_did_and_as_json_what_survived_it(logs: Logs, capsys: pytest.CaptureFixture[str]) -> None:
+    with recording(log_exporters=[logs.exporter]) as recorded:
+        for fact in (memory_facts.CONSOLIDATION_DONE, memory_facts.DISCARDED_BY_DEATH, memory_facts.NO_STAGING):
+            recorded.emit(fact)
+
+    told, _ = shown(capsys, "memory")
+    (done,) = (json.loads(line) for line in shown(capsys, "memory", "--event", "worker_lifecycle", "--json")[0] if "survival" in line)
+    assert [re.split(r"  +", line, maxsplit=3)[-1].strip() for line in told] == [
+        "MEMORY consolidation done: wrote 1, merged 2, dropped 4",
+        "what was planned, interrupted",
+        "MEMORY consolidation skipped: no staging",
+    ]
+    assert (done["consolidation"]["scope"], done["consolidation"]["survival"]["specifics_lost"]) == ("channel:C1", 7)
 
 
 @pytest.mark.parametrize(
