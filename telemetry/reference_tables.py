@@ -108,7 +108,7 @@ SPANS: Mapping[SpanName, tuple[Attr, ...]] = {
     ),
     SpanName.SLACK_REPLY: (Attr.REPLY_METHOD, Attr.REPLY_CHUNKS, Attr.REPLY_TS, Attr.REPLY_MISPLACED, Attr.REPLY_FALLBACK),
     SpanName.MEMORY_READ_RANGE: (),
-    SpanName.MEMORY_SNAPSHOT: (),
+    SpanName.MEMORY_SNAPSHOT: (Attr.MEMORY_CANDIDATES,),
     SpanName.MEMORY_COMMIT: (),
     SpanName.MEMORY_ROLLBACK: (),
     SpanName.MEMORY_RUN: (
