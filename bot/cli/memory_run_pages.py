@@ -55,11 +55,11 @@ def _worked(result: Result) -> str:
 
 
 def _candidates(work: Result) -> list[str]:
-    """What became of each; of a run that settled none, that they wait."""
+    """What became of each; of a run that tells of none, how many it had."""
     settled = [f"{n} {words[n > 1]}" for one, words in DISPOSITIONS.items() if (n := work["dispositions"].get(one, 0))]
     if settled:
         return [", ".join(settled)]
-    return [f"{_many(work['staging_count'], 'candidate')} will be tried again"] if work["staging_count"] else []
+    return [f"it had {_many(work['staging_count'], 'candidate')}"] if work["staging_count"] else []
 
 
 def _invalid(work: Result) -> list[str]:

@@ -185,6 +185,8 @@ async def test_a_refused_call_reaches_the_model_with_its_mend(ground: Ground) ->
 
     result = await ground.run()
 
+    results = [block for turn in ground.model.requests[-1].body["messages"] for block in turn["content"] if isinstance(block, dict)]
+    assert [block.get("is_error", False) for block in results if block["type"] == "tool_result"] == [True, False]
     assert answers[0]["error"]["code"] == "missing_argument" and "call it again with" in answers[0]["error"]["fix"]
     assert (result.status, result.reason) == (MemoryStatus.COMPLETED, MemoryReason.NOTHING_ADOPTED)
     assert [span.error for span in ground.emit.named("execute_tool memory_write")] == ["missing_argument"]

@@ -292,15 +292,16 @@ async def test_a_run_that_ends_in_time_is_let_end(ground: Ground) -> None:
 
 async def test_what_the_end_of_the_bot_stages_is_left_to_the_next_start() -> None:
     ground = Ground()
-    ground.extract.stages.add("s1")
+    ground.extract.stages |= {"s1", "s2"}
     ground.extract.when_staged = lambda: setattr(ground.consolidator, "waiting", FULL)
     async with ground.workers as workers:
         workers.begin()
         await ground.until(lambda: ground.counted)
-        ground.session("s1", FEW)
-        workers.turn_ended("main", "main", "s1")
+        for id in ("s1", "s2"):
+            ground.session(id, FEW)
+            workers.turn_ended("main", "main", id)
 
-    assert (await ground.extract.next())[:2] == ("s1", T.SESSION_END)
+    assert [(await ground.extract.next())[:2] for _ in range(2)] == [("s1", T.SESSION_END), ("s2", T.SESSION_END)]
     assert ground.consolidator.drained.empty() and ground.consolidator.waiting is FULL
 
 

@@ -77,13 +77,13 @@ def test_a_consolidation_is_a_line_of_what_it_wrote_and_what_became_of_each_cand
         ),
         (
             worked("failed", "model_error", detail="HTTP 529", invalid_count=1),
-            "failed  workspace  model error (HTTP 529); 7 candidates will be tried again; 1 file put aside as no candidate",
+            "failed  workspace  model error (HTTP 529); it had 7 candidates; 1 file put aside as no candidate",
         ),
         (
             worked("failed", "store_conflict", dispositions={Disposition.DEFERRED: 7}),
             "failed  workspace  store conflict; 7 deferred",
         ),
-        (worked("cancelled", "user_cancelled", staging_count=1), "cancelled  workspace  user cancelled; 1 candidate will be tried again"),
+        (worked("cancelled", "user_cancelled", staging_count=1), "cancelled  workspace  user cancelled; it had 1 candidate"),
         (worked("skipped", "no_staging", staging_count=0, scope=""), "nothing to do  -      no candidate waits"),
         (
             worked("skipped", "no_valid_staging", staging_count=0, scope="", invalid_count=2),
