@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from bot.config import Settings
 from bot.explain.explainer import Explainer
 from bot.inbox import Inbox
 from bot.intake import Audience, Intake
-from bot.memory_parts import extractor_for, look_after_store, reading_tools_for
+from bot.memory_parts import reading_tools_for, worker_for, workers_for
 from bot.memory_tools import resident_tools
 from bot.memory_workers import MemoryWorkers
 from bot.persistent_session import SessionParts
@@ -93,17 +92,15 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
     tz = settings.zone or system_zone()
     inbox, threads = Inbox(db, clock=clock), ThreadRoutes(db, clock=clock, boot=uuid.uuid4().hex)
     routes = _routes(settings)
-    await asyncio.to_thread(look_after_store, workspace.state, emit)
-    extractor = extractor_for(
-        workspace.state,
-        cli=cli,
-        model_url=addresses.model_url,
+    credential = credential_of(settings)
+    memory = await workers_for(
+        workspace,
+        settings.memory,
+        worker=worker_for(workspace.state, cli=cli, model_url=addresses.model_url, credential=credential, emit=emit),
         model=model_of(settings),
-        credential=credential_of(settings),
         emit=emit,
         known_channel=web.known_channel,
     )
-    memory = MemoryWorkers(extractor, folder=workspace.sessions, clock=clock, emit=emit, unasked=settings.memory.extract)
     parts = SessionParts(
         starter=CliStarter(cli, folder=workspace.state, base_url=addresses.model_url, clock=clock),
         threads=threads,
@@ -111,7 +108,7 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
         clock=clock,
         emit=emit,
         system_prompt=lambda route: f"{SYSTEM_PROMPT}\n{route.prompt}".strip() + "\n",
-        credential=credential_of(settings),
+        credential=credential,
         own_tools=resident_tools(reading_tools_for(workspace.state, emit=emit)),
         ended=memory.session_ended,
     )

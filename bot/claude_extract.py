@@ -1,8 +1,4 @@
-"""Claude as the model that extract asks: one worker process, one tool, and what came of it in extract's words.
-
-What must stay true: a verdict on the range itself (too long, never taken) is told apart from an outage, or extract would
-set aside what was fine; nothing that a model or a provider wrote goes into `detail`.
-"""
+"""Claude as the model that extract asks: one worker process, one tool, and what came of it in extract's words."""
 
 from __future__ import annotations
 
@@ -11,13 +7,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from bot.claude_worker import ClaudeWorker, Done, Job
-from bot.ports import Answer, Tool, ToolResult
+from bot.claude_ends import model_end
+from bot.claude_worker import ClaudeWorker, Job
+from bot.ports import Tool, ToolResult
 from memory.extract_model import STAGE_DESCRIPTION, STAGE_SCHEMA, STAGE_TOOL, ExtractRequest, Stage
-from memory.model_end import ModelEnd, ModelHow
-from telemetry.memory_events import MemoryWorker, TokenUsage
+from memory.model_end import ModelEnd
+from telemetry.memory_events import MemoryWorker
 
-BAD_REQUEST = 400
+MAX_CALLS = 20  # one tool call is one, and a refused one is to be mended once or twice
 
 
 class ClaudeExtractModel:
@@ -41,34 +38,9 @@ class ClaudeExtractModel:
                 system=request.system,
                 prompt=request.prompt,
                 tools=(Tool(name=STAGE_TOOL, description=STAGE_DESCRIPTION, schema=STAGE_SCHEMA, call=hand_in),),
+                max_calls=MAX_CALLS,
                 seconds=request.seconds,
                 stop=stop,
             )
         )
-        how, detail = _how(done, stopped=stop.is_set())
-        u, answer = done.usage, done.answer
-        usage = TokenUsage(input=u.input, output=u.output, cache_read=u.cache_read, cache_creation=u.cache_write)
-        return ModelEnd(how=how, model=self.name, usage=usage, cost_usd=answer.cost_usd if answer else None, detail=detail)
-
-
-def _how(done: Done, *, stopped: bool) -> tuple[ModelHow, str]:
-    if stopped:
-        return ModelHow.ENDED, ""
-    if done.answer is None:
-        return ModelHow.ERROR, done.lost.replace("_", " ")
-    return _verdict(done.answer)
-
-
-def _verdict(answer: Answer) -> tuple[ModelHow, str]:
-    detail = f"HTTP {answer.status}" if answer.status else ""
-    match answer.error:
-        case None | "max_turns" | "error_max_turns" | "max_output_tokens":  # it wrote or called too much: an end like any other
-            return ModelHow.ENDED, ""
-        case "prompt_too_long":
-            return ModelHow.OVERFLOW, detail
-        case "invalid_request":  # the model itself refused
-            return ModelHow.REFUSED, detail or "refused by the model"
-        case _ if answer.status == BAD_REQUEST:
-            return ModelHow.REFUSED, detail
-        case _:
-            return ModelHow.ERROR, detail or "no connection to the model"
+        return model_end(done, model=self.name, stopped=stop.is_set())

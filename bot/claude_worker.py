@@ -11,7 +11,7 @@ import asyncio
 import os
 import shutil
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,13 +26,14 @@ from telemetry.names import Attr, SpanName
 
 WORKERS, OWNER = Path("run", "workers"), "owner"  # below `.insomnia`: one folder a worker, where the starter puts it
 AUTOCOMPACT = 200_000  # far above what a run is given: a worker that compacts has gone astray
-MAX_CALLS = 20  # of the model in one run; a tool call is one each, and a refused one is to be mended once or twice
 GRACE_SECONDS = 10.0  # whoever runs the worker ends it at the deadline; this is the net below
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """`key`: names the run. `stop`: set by a tool when nothing more is wanted of the model."""
+    """`key`: names the run. `max_calls`: of the model. `self_told`: tools, as the model sees their names, that open their span themselves.
+    `stop`: set by a tool when nothing more is wanted of the model.
+    """
 
     worker: MemoryWorker
     key: str
@@ -40,8 +41,10 @@ class Job:
     system: str
     prompt: str
     tools: Sequence[Tool]
+    max_calls: int
     seconds: float
     stop: asyncio.Event
+    self_told: Container[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,7 @@ class ClaudeWorker:
             Attr.GEN_AI_PROVIDER: PROVIDER,
             Attr.GEN_AI_CONVERSATION_ID: session_id,
         }
-        spans = TurnSpans(self._emit, route=job.worker.value, model=job.model)
+        spans = TurnSpans(self._emit, route=job.worker.value, model=job.model, self_told=job.self_told)
         with self._emit.span(SpanName.INVOKE_AGENT, attributes, label=job.worker.value) as span:
             failed = "interrupted"
             try:
@@ -114,7 +117,7 @@ class ClaudeWorker:
             own_tools=job.tools,
             credential=credential,
             one_shot=True,
-            max_calls=MAX_CALLS,
+            max_calls=job.max_calls,
         )
 
     def _tell(self, span: Span, job: Job, done: Done) -> None:

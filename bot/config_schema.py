@@ -148,9 +148,12 @@ class TelemetryTable(Table):
 
 
 class MemoryTable(Table):
-    """`extract`: whether the bot reads by itself what was said; a person may always ask for it."""
+    """`extract`: whether the bot reads by itself what was said; `consolidation`: whether it works that into memory. A person may always
+    ask for either.
+    """
 
     extract: bool = Field(default=True, description="true or false")
+    consolidation: bool = Field(default=True, description="true or false")
     model: Text = Field(default="", description='the name of a Claude model; "" means that of the first route')
 
 

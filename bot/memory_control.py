@@ -6,6 +6,7 @@ What must stay true: nothing here answers without the token, nor to a web page; 
 from __future__ import annotations
 
 import hmac
+import json
 from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Self
@@ -13,6 +14,7 @@ from typing import Any, Self
 from aiohttp import hdrs, web
 
 from bot.memory_workers import MemoryWorkers
+from memory.consolidation.outcome import Result
 from memory.extract import RunResult
 
 SHUTDOWN_SECONDS = 1.0
@@ -28,6 +30,7 @@ class MemoryControl:
     async def __aenter__(self) -> Self:
         app = web.Application()
         app.router.add_post("/memory/extract", self._extract)
+        app.router.add_post("/memory/consolidation", self._consolidate)
         runner = self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_SECONDS)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -35,15 +38,24 @@ class MemoryControl:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self._workers.leave()  # so that who is sent away here is not taken for one who hung up
         if self._runner is not None:
             await self._runner.cleanup()
 
     async def _extract(self, request: web.Request) -> web.Response:
-        given = request.headers.get(hdrs.AUTHORIZATION, "").encode()
-        if hdrs.ORIGIN in request.headers or not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
-            return web.json_response({"error": "the bot's token is missing or wrong"}, status=401)
+        self._check(request)
         return web.json_response([as_json(result) for result in await self._workers.extract_now()])
 
+    async def _consolidate(self, request: web.Request) -> web.Response:
+        self._check(request)
+        return web.json_response([as_json(result) for result in await self._workers.consolidate_now()])
 
-def as_json(result: RunResult) -> dict[str, Any]:
+    def _check(self, request: web.Request) -> None:
+        given = request.headers.get(hdrs.AUTHORIZATION, "").encode()
+        if hdrs.ORIGIN in request.headers or not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
+            refused = json.dumps({"error": "the bot's token is missing or wrong"})
+            raise web.HTTPUnauthorized(text=refused, content_type="application/json")
+
+
+def as_json(result: RunResult | Result) -> dict[str, Any]:
     return asdict(result)

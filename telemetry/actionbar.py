@@ -143,12 +143,13 @@ def _details(status: str, reason: str, staged: int, ops: Mapping[str, int]) -> l
         return []
     if status == FAILED:
         return [clean(reason)] if reason else []  # as it is looked up
-    if status == "completed" and (done := _counts(staged, ops)):
+    if status == "completed" and (done := counts(staged, ops)):
         return done
     return [clean(reason).replace("_", " ")] if reason else []
 
 
-def _counts(staged: int, ops: Mapping[str, int]) -> list[str]:
+def counts(staged: int, ops: Mapping[str, int]) -> list[str]:
+    """What a run did, in words; nothing for what it did not."""
     told = {op: count for op, count in ops.items() if count}
     if told.keys() & {"merge", "drop"}:
         told.pop("delete", None)

@@ -229,9 +229,13 @@ def _memory_run(on_memory: Commands[argparse.ArgumentParser]) -> None:
         "run",
         entry="bot.cli.memory_run:run",
         summary="let a memory worker run now, in the running bot or, where none runs, here",
-        example="insomnia memory run extract",
+        example="insomnia memory run extract\n  insomnia memory run consolidation --json",
     )
-    run.add_argument("worker", choices=("extract",), help="extract: read what was said since the last time, and stage what will last")
+    run.add_argument(
+        "worker",
+        choices=("extract", "consolidation"),
+        help="extract: read what was said since the last time, and stage what will last; consolidation: work what is staged into memory",
+    )
     run.add_argument("--json", action="store_true", help=JSON)
     _workspace(run, default=Path(), where=HERE)
 

@@ -100,6 +100,11 @@ class Consolidator:
         except (OSError, StoreBusy, JournalUnreadable):
             return []  # the next run tries again, and tells what it meets
 
+    @property
+    def unfinished(self) -> bool:
+        """Something is committed and not done yet."""
+        return self._commit.journals.stands
+
     def skip(self, trigger: MemoryTrigger, reason: MemoryReason, *, invalid: int = 0) -> Result:
         """A skip that the caller decided (DISABLED, BUDGET_EXHAUSTED). Repeated ones are counted, not told."""
         suppressed = self._skips.tell(trigger, reason, "", now=self._clock.monotonic())

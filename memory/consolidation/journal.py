@@ -129,6 +129,11 @@ class Journals:
         self._disk.mkdir(self._journal.parent)
         replace(self._disk, self._journal, _json(asdict(journal)))
 
+    @property
+    def stands(self) -> bool:
+        """Whether or not it can be read."""
+        return self._journal.exists()
+
     def unfinished(self) -> Journal | None:
         """Removes what a dead process left half written besides. Raises JournalUnreadable."""
         if temporary_of(self._journal).exists():

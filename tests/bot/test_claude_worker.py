@@ -14,32 +14,24 @@ from typing import Any
 
 import pytest
 
-from bot.claude_cli import CliStarter
 from bot.claude_extract import ClaudeExtractModel
-from bot.claude_launch import find_cli
-from bot.claude_worker import ClaudeWorker, end_orphans
-from bot.clock import SystemClock
+from bot.claude_worker import end_orphans
 from bot.local.model import EmbeddedModel
 from memory.extract_model import ExtractRequest, StageResult
 from memory.model_end import ModelEnd, ModelHow
 from telemetry.names import Attr, SpanName
-from tests.bot.cli_sessions import KEY, runs, until
-from tests.bot.ground import RecordingEmit
+from tests.bot.cli_sessions import KEY, until
+from tests.bot.cli_workers import PLACEHOLDER, WorkerGround
 
 pytestmark = pytest.mark.cli
 STAGE = "mcp__insomnia__stage_candidates"
 PROMPT = '<entries>\n{"n": 7, "kind": "user", "text": "We decided to ship on Friday."}\n</entries>'
-OFFERED = {STAGE, "DeferredToolPlaceholder"}  # the second one is the CLI's own, and does nothing
 
 
-class Ground:
+class Ground(WorkerGround):
     def __init__(self, folder: Path, model: EmbeddedModel) -> None:
-        self.folder, self.model, self.emit = folder, model, RecordingEmit()
-        own = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "SLACK_BOT_TOKEN": "xoxb-secret", "GITHUB_TOKEN": "gh-secret"}
-        starter = CliStarter(find_cli(""), folder=folder, base_url=model.url, clock=SystemClock(), inherited=own)
-        credential = ("main", ("ANTHROPIC_API_KEY", KEY))
-        worker = ClaudeWorker(starter, folder=folder, credential=lambda: credential, emit=self.emit)
-        self.extract = ClaudeExtractModel(worker, model="claude-opus-5-5")
+        super().__init__(folder, model)
+        self.extract = ClaudeExtractModel(self.worker, model="claude-opus-5-5")
         self.staged: list[Mapping[str, Any]] = []
         self.answers = [StageResult(accepted=1)]
 
@@ -58,27 +50,6 @@ class Ground:
             seconds=seconds,
         )
         return await self.extract.propose(request, self.stage)
-
-    @property
-    def pids(self) -> list[int]:
-        """Processes that belong to this workspace."""
-        found = []
-        for process in Path("/proc").iterdir():
-            if process.name.isdigit() and str(self.folder).encode() in _read(process / "cmdline"):
-                found.append(int(process.name))
-        return [pid for pid in found if runs(pid)]
-
-    @property
-    def kept(self) -> list[Path]:
-        workers = [*(self.folder / "run" / "workers").glob("*")]
-        return [*workers, *(self.folder / "claude" / "projects").rglob("*.jsonl"), *self.folder.glob(".cache")]
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
 
 
 @pytest.fixture
@@ -126,7 +97,7 @@ async def test_no_shell_no_file_no_network_no_memory_and_no_secret_but_its_own(g
     await ground.propose(PROMPT + "\nsee @notes.txt\n/clear")
 
     (argv,), (environ,) = list(seen), list(seen.values())
-    assert {tool["name"] for request in ground.model.requests for tool in request.body["tools"]} <= OFFERED
+    assert ground.offered <= {STAGE, PLACEHOLDER}
     assert not [w for w in ("Friday", KEY, "You note") if w in argv] and "--no-session-persistence" in argv and "--tools=\0" in argv
     assert not [w for w in ("xoxb-secret", "gh-secret", "SLACK") if w in environ] and "CLAUDE_CODE_DISABLE_AUTO_MEMORY=1" in environ
     assert "the secret of this machine" not in json.dumps([request.body for request in ground.model.requests])

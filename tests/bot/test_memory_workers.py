@@ -5,80 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bot.memory_workers import MemoryWorkers
+from bot.memory_extracting import Extractions
 from memory.extract import RunResult, Session
 from memory.triggers import Backlog, Thresholds
-from telemetry.events import TraceRef
-from telemetry.memory_events import MemoryReason, MemoryRunNotDue, MemoryStatus, MemoryTrigger
+from telemetry.memory_events import MemoryReason, MemoryTrigger
 from telemetry.names import SpanName
 from tests.bot.ground import FakeClock, RecordingEmit
+from tests.bot.memory_ground import FEW, LINK, MANY, NONE, Ground
 
 T = MemoryTrigger
-LINK = TraceRef("a" * 32, "b" * 16)
-MANY, FEW, NONE = Backlog(turns=20, entries=40), Backlog(turns=1, entries=2), Backlog()
-
-
-class Extracting:
-    """`drained` tells of each drain as it begins; one of a session in `stuck` does not end by itself."""
-
-    def __init__(self) -> None:
-        self.recovered = 0
-        self.known: list[Session] = []
-        self.backlogs: dict[str, Backlog] = {}
-        self.drained: asyncio.Queue[tuple[str, MemoryTrigger, TraceRef | None]] = asyncio.Queue()
-        self.stuck: set[str] = set()
-        self.cancelled: list[tuple[Any, ...]] = []
-        self.running = 0
-
-    def sessions(self) -> Sequence[Session]:
-        return self.known
-
-    def backlog(self, session: Session) -> Backlog:
-        return self.backlogs.get(session.id, NONE)
-
-    def recover(self) -> Sequence[RunResult]:
-        self.recovered += 1
-        return []
-
-    async def drain(self, session: Session, trigger: MemoryTrigger, *, link: TraceRef | None = None) -> Sequence[RunResult]:
-        assert self.recovered == 1 and self.running == 0, "before recovery, or two at once"
-        self.running += 1
-        self.drained.put_nowait((session.id, trigger, link))
-        try:
-            if session.id in self.stuck:
-                await asyncio.Event().wait()
-            if session.id == "broken":
-                raise RuntimeError("a defect")
-        except asyncio.CancelledError as e:
-            self.cancelled.append(e.args)
-            raise
-        finally:
-            self.running -= 1
-        self.backlogs.pop(session.id, None)
-        return [RunResult(run_id="r", status=MemoryStatus.COMPLETED, reason=MemoryReason.NO_CANDIDATES, session_id=session.id)]
-
-    async def next(self) -> tuple[str, MemoryTrigger, TraceRef | None]:
-        async with asyncio.timeout(5):
-            return await self.drained.get()
-
-
-class Ground:
-    def __init__(self, **options: Any) -> None:
-        self.extract, self.clock, self.emit = Extracting(), FakeClock(), RecordingEmit()
-        options = {"look_seconds": 60.0, "drain_seconds": 5.0, **options}
-        self.workers = MemoryWorkers(self.extract, folder=Path("/sessions"), clock=self.clock, emit=self.emit, **options)
-
-    def session(self, id: str, backlog: Backlog = NONE) -> Session:
-        self.extract.backlogs[id] = backlog
-        return Session(id=id, route="main", log=Path("/sessions/main") / f"{id}.jsonl")
-
-    @property
-    def not_due(self) -> int:
-        return sum(isinstance(fact, MemoryRunNotDue) for fact in self.emit.facts)
 
 
 @pytest.fixture
@@ -124,11 +62,11 @@ async def test_a_turn_below_the_thresholds_is_a_count_and_nothing_else() -> None
         ground.session("s1", FEW)
         ground.workers.turn_ended("main", "main", "s1")
         async with asyncio.timeout(5):
-            while not ground.not_due:
+            while not ground.not_due():
                 await asyncio.sleep(0)
         assert ground.extract.drained.empty()
 
-    assert ground.not_due == 1
+    assert ground.not_due() == 1
 
 
 async def test_a_session_that_nobody_spoke_to_for_ten_minutes_is_read() -> None:
@@ -138,7 +76,7 @@ async def test_a_session_that_nobody_spoke_to_for_ten_minutes_is_read() -> None:
         ground.session("s1", FEW)
         ground.workers.turn_ended("main", "main", "s1")
         async with asyncio.timeout(5):
-            while not ground.not_due:
+            while not ground.not_due():
                 await asyncio.sleep(0)
         ground.clock.at += Thresholds().idle_seconds
 
@@ -154,7 +92,7 @@ async def test_a_session_waits_for_one_run_at_most_and_its_first_trigger_stays(g
         for id, link in (("s1", LINK), ("s2", None), ("s1", None)):
             ground.session(id, FEW)
             ground.workers.session_ended("main", "main", id, link)
-        waiting = [(due.session.id, due.link) for due in ground.workers._due.values()]
+        waiting = [(due.session.id, due.link) for due in ground.workers._extractions.waiting]
         ground.workers._drain_seconds = 0.0
 
     assert waiting == [("s1", LINK), ("s2", None)]
@@ -199,7 +137,7 @@ async def test_a_person_who_asks_gets_every_session_read(ground: Ground) -> None
 
 
 async def test_a_person_who_hangs_up_cancels_the_run_as_his_wish() -> None:
-    ground = Ground(unasked=False)  # what it does by itself would come between
+    ground = Ground(extracts=False)  # what it does by itself would come between
     ground.extract.stuck.add("long")
     async with ground.workers as workers:
         workers.begin()
@@ -240,7 +178,7 @@ async def test_a_run_that_does_not_end_is_cut_at_the_drain_as_interrupted() -> N
 
 
 async def test_where_it_is_switched_off_nothing_runs_but_what_a_person_asks_for() -> None:
-    ground = Ground(unasked=False)
+    ground = Ground(extracts=False, consolidates=False)
     ground.extract.known = [ground.session("s1", FEW)]
     async with ground.workers as workers:
         workers.begin()
@@ -254,23 +192,42 @@ async def test_where_it_is_switched_off_nothing_runs_but_what_a_person_asks_for(
     assert (await ground.extract.next())[1] == T.MANUAL and ground.extract.drained.empty()
 
 
-async def test_a_turn_that_comes_while_an_idle_session_is_looked_at_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    ground = Ground(thresholds=Thresholds(idle_seconds=0.0))
-    ground.session("s1")
-    ground.workers.turn_ended("main", "main", "s1")
-    (seen,) = ground.workers._seen.values()
+async def test_a_turn_that_comes_while_an_idle_session_is_looked_at_is_not_forgotten() -> None:
+    class Meanwhile:
+        """A turn comes while the backlog of the session is looked at."""
+
+        def backlog(self, session: Session) -> Backlog:
+            if turns:
+                extractions.turn_ended(*turns.pop())
+            return NONE
+
+        def sessions(self) -> Sequence[Session]:
+            return ()
+
+        def recover(self) -> Sequence[RunResult]:
+            return ()
+
+        async def drain(self, session: Session, *_: object, **__: object) -> Sequence[RunResult]:
+            return ()
+
+    turn, turns = ("main", "main", "s1"), list[tuple[str, str, str]]()
+    extractions = Extractions(
+        Meanwhile(),
+        folder=Path("/sessions"),
+        clock=FakeClock(),
+        emit=RecordingEmit(),
+        wake=lambda: None,
+        thresholds=Thresholds(idle_seconds=0.0),
+    )
+    extractions.turn_ended(*turn)
+    (seen,) = extractions.to_check()
     seen.to_check = False
 
-    async def meanwhile(_: Session) -> Backlog:
-        ground.workers.turn_ended("main", "main", "s1")
-        return NONE
+    turns.append(turn)
+    await extractions.check(seen)
 
-    monkeypatch.setattr(ground.workers, "_backlog", meanwhile)
-    await ground.workers._check(seen, 0.0)
-
-    assert list(ground.workers._seen) == ["s1"]
-    monkeypatch.undo()
-    (newer,) = ground.workers._seen.values()
+    (newer,) = extractions.to_check()
+    assert newer is not seen
     newer.to_check = False
-    await ground.workers._check(newer, 0.0)
-    assert not ground.workers._seen
+    await extractions.check(newer)
+    assert not extractions.to_check()

@@ -52,8 +52,24 @@ CHOSEN = {
     ),
     "invoke_agent": ("gen_ai.operation.name", "gen_ai.agent.name", "gen_ai.conversation.id", "gen_ai.conversation.compacted"),
     "chat": ("gen_ai.operation.name", "gen_ai.request.model", "gen_ai.response.model", "gen_ai.response.finish_reasons"),
-    "execute_tool": ("gen_ai.operation.name", "gen_ai.tool.name", "insomnia.tool.late"),
+    "execute_tool": (
+        "gen_ai.operation.name",
+        "gen_ai.tool.name",
+        "insomnia.tool.late",
+        "insomnia.memory.op.status",
+        "insomnia.memory.slug",
+        "insomnia.memory.disposition",
+    ),
     "slack.reply": ("insomnia.reply.method", "insomnia.reply.chunks"),
+    "memory.run": (
+        "insomnia.memory.worker",
+        "insomnia.memory.trigger",
+        "insomnia.memory.status",
+        "insomnia.memory.reason",
+        "insomnia.memory.ops.write",
+        "insomnia.memory.ops.edit",
+    ),
+    "memory.snapshot": ("insomnia.memory.candidates",),
 }
 # Every span of a trace has the same beginning of its attributes' names; the tree leaves it out.
 PREFIXES = ("insomnia.", "messaging.", "gen_ai.")
@@ -136,6 +152,15 @@ def trace_of(spans: Sequence[Span], trace_id: str, *, message: str, thread_ts: s
     team, channel, ts = message.split("/")
     names = {thread_ts: "the thread", ts: "the message", channel: "the channel", team: "the team"}
     return _tree(root_of(spans, trace_id), spans, names | dict.fromkeys(sessions, "the session"))
+
+
+def run_of(spans: Sequence[Span], trace_id: str) -> Tree:
+    """The one tree of a memory run's trace."""
+    root = root_of(spans, trace_id)
+    of_agent = [
+        one["attributes"]["gen_ai.conversation.id"] for one in spans if one["trace_id"] == trace_id and "invoke_agent" in one["name"]
+    ]
+    return _tree(root, spans, dict.fromkeys(of_agent, "the worker"))
 
 
 def root_of(spans: Iterable[Span], trace_id: str) -> Span:
