@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from bot.accounts import Accounts
 from bot.claude_cli import CliStarter
 from bot.claude_extract import ClaudeExtractModel
 from bot.claude_launch import Cli
@@ -23,12 +24,11 @@ from memory.usage import UsageLog
 from telemetry.emit import Emit
 from telemetry.troubles import Troubles
 
-Credential = Callable[[], tuple[str, tuple[str, str] | None]]
 KnownChannel = Callable[[str], Channel | None]
 
 
 def extractor_for(
-    folder: Path, *, cli: Cli, model_url: str, model: str, credential: Credential, emit: Emit, known_channel: KnownChannel
+    folder: Path, *, cli: Cli, model_url: str, model: str, accounts: Accounts, emit: Emit, known_channel: KnownChannel
 ) -> Extractor:
     """`folder`: `.insomnia`. `model`: the name of a Claude model. `known_channel`: None for what was not learnt from Slack.
 
@@ -37,7 +37,7 @@ def extractor_for(
     end_orphans(folder)
     clock = SystemClock()
     starter = CliStarter(cli, folder=folder, base_url=model_url, clock=clock)
-    worker = ClaudeWorker(starter, folder=folder, credential=credential, emit=emit)
+    worker = ClaudeWorker(starter, folder=folder, accounts=accounts, emit=emit)
     extract = ClaudeExtractModel(worker, model=model)
     return Extractor(folder, model=extract, emit=emit, clock=clock, scope_of=lambda channel, person: scope(known_channel, channel, person))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from telemetry.account_events import AccountFact
 from telemetry.memory_events import MemoryFact
 
 
@@ -380,6 +381,7 @@ Fact = (
     | CompactionFailed
     | SessionStarted
     | SessionSeen
+    | AccountFact
     | LaneWaited
     | LaneDepth
     | ReplyEnded

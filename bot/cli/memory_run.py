@@ -97,7 +97,9 @@ async def _extract(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
     """Without Slack no channel is known, so all that is found here stays in the channel where it was said."""
     from contextlib import AsyncExitStack
 
-    from bot.assembly import credential_of, model_of
+    from bot.accounts import Accounts
+    from bot.assembly import credentials_of, model_of
+    from bot.clock import SystemClock
     from bot.local.model import EmbeddedModel
     from bot.memory_control import as_json
     from bot.memory_parts import extractor_for
@@ -112,7 +114,7 @@ async def _extract(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
             cli=cli,
             model_url=url,
             model=model_of(settings),
-            credential=credential_of(settings),
+            accounts=Accounts(credentials_of(settings), clock=SystemClock(), emit=emit),
             emit=emit,
             known_channel=lambda _: None,
         )

@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
+from bot.accounts import Accounts
 from bot.claude_cli import CliStarter
 from bot.claude_extract import ClaudeExtractModel
 from bot.claude_launch import find_cli
 from bot.claude_worker import ClaudeWorker, end_orphans
 from bot.clock import SystemClock
+from bot.config import Credential
 from bot.local.model import EmbeddedModel
 from memory.extract_model import ExtractRequest, ModelEnd, ModelHow, StageResult
 from telemetry.names import Attr, SpanName
@@ -26,6 +28,7 @@ from tests.bot.cli_sessions import KEY, runs, until
 from tests.bot.ground import RecordingEmit
 
 pytestmark = pytest.mark.cli
+SPARE_KEY = "made-up-key-of-the-spare-account"
 STAGE = "mcp__insomnia__stage_candidates"
 PROMPT = '<entries>\n{"n": 7, "kind": "user", "text": "We decided to ship on Friday."}\n</entries>'
 OFFERED = {STAGE, "DeferredToolPlaceholder"}  # the second one is the CLI's own, and does nothing
@@ -36,8 +39,9 @@ class Ground:
         self.folder, self.model, self.emit = folder, model, RecordingEmit()
         own = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "SLACK_BOT_TOKEN": "xoxb-secret", "GITHUB_TOKEN": "gh-secret"}
         starter = CliStarter(find_cli(""), folder=folder, base_url=model.url, clock=SystemClock(), inherited=own)
-        credential = ("main", ("ANTHROPIC_API_KEY", KEY))
-        worker = ClaudeWorker(starter, folder=folder, credential=lambda: credential, emit=self.emit)
+        credentials = [Credential("main", "ANTHROPIC_API_KEY", KEY), Credential("spare", "ANTHROPIC_API_KEY", SPARE_KEY)]
+        self.accounts = Accounts(credentials, clock=SystemClock(), emit=self.emit)
+        worker = ClaudeWorker(starter, folder=folder, accounts=self.accounts, emit=self.emit)
         self.extract = ClaudeExtractModel(worker, model="claude-opus-5-5")
         self.staged: list[Mapping[str, Any]] = []
         self.answers = [StageResult(accepted=1)]
