@@ -16,8 +16,7 @@ from bot.ports import Answer, Clock
 from telemetry.account_events import AccountSeen, AccountState, SwitchCause
 from telemetry.emit import Emit
 
-SHORTEST_REST = 60.0  # a limit by the minute is over then
-LONGEST_REST = {AccountState.LIMITED: 3_600.0, AccountState.REFUSED: 600.0}  # where no time was named; a key may be mended any time
+SHORTEST_REST, LONGEST_REST = 10.0, 300.0  # where no time was named: a guess keeps nobody for long from what may be over
 MOST_REST = 8 * 86_400.0  # the longest window that the provider knows is a week; what names a later time is not believed
 REFUSALS = {
     "rate_limit": AccountState.LIMITED,
@@ -120,7 +119,7 @@ class Accounts:
         now = self._clock.now()
         account.refusals += not account.rests(now)  # of several sessions that are refused at once, one counts
         if until is None or not now < until <= now + MOST_REST:
-            until = now + min(LONGEST_REST[state], SHORTEST_REST * 2 ** (min(account.refusals, 20) - 1))
+            until = now + min(LONGEST_REST, SHORTEST_REST * 2 ** (min(account.refusals, 20) - 1))
         account.state, account.until = state, max(until, account.until)
         if self._rests and state is AccountState.LIMITED:  # whoever starts the bot again may have mended the key
             self._rests.put(account.name, Rest(state.value, account.until), secret=account.credential.value)

@@ -44,8 +44,11 @@ class Occupancy:
         match event:
             case Compacting():
                 self.compacting = True
-            case CompactionGaveUp() | ToolStarted():
+            case ToolStarted():
                 self.compacting = False
+            case CompactionGaveUp():  # nothing was lost; what was measured before it was not the context alone
+                self.compacting = False
+                self._forget()
             case CallEnded():
                 self.compacting = False
                 if event.usage.occupancy:

@@ -74,23 +74,24 @@ def test_a_limit_rests_the_account_until_the_time_that_was_named(purse: Purse) -
 
 
 @pytest.mark.parametrize("resets_at", [None, EPOCH - 1, EPOCH, EPOCH + MOST_REST + 1])
-def test_a_time_that_is_not_told_or_not_believed_is_a_minute(purse: Purse, resets_at: float | None) -> None:
-    assert purse.rest_after(limited(resets_at=resets_at)) == 60.0
+def test_where_a_time_is_not_told_or_not_believed_the_rest_is_short(purse: Purse, resets_at: float | None) -> None:
+    assert purse.rest_after(limited(resets_at=resets_at)) == 10.0
 
 
-def test_without_a_time_each_refusal_in_a_row_doubles_the_rest_and_an_answer_ends_the_row(purse: Purse) -> None:
-    assert [purse.rest_after(limited()) for _ in range(8)] == [60.0, 120.0, 240.0, 480.0, 960.0, 1_920.0, 3_600.0, 3_600.0]
+@pytest.mark.parametrize("refusal", [limited(), failed("authentication_failed", 401)], ids=["limit", "auth"])
+def test_without_a_time_each_refusal_in_a_row_doubles_the_rest_and_an_answer_ends_the_row(purse: Purse, refusal: Answer) -> None:
+    assert [purse.rest_after(refusal) for _ in range(7)] == [10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]
 
     purse.accounts.heard("a", ANSWERED)
 
-    assert purse.rest_after(limited()) == 60.0
+    assert purse.rest_after(refusal) == 10.0
 
 
-def test_a_refused_credential_rests_for_ten_minutes_at_most(purse: Purse) -> None:
-    refused = failed("authentication_failed", 401)
+def test_a_refused_credential_is_told_as_such(purse: Purse) -> None:
+    purse.accounts.heard("a", failed("authentication_failed", 401))
 
-    assert [purse.rest_after(refused) for _ in range(6)] == [60.0, 120.0, 240.0, 480.0, 600.0, 600.0]
-    assert purse.told[-1][:2] == ("a", "refused")
+    assert (purse.chosen, purse.accounts.why_not("a")) == ("b", SwitchCause.AUTH)
+    assert purse.told[-1] == ("a", "refused", 10.0)
 
 
 def test_an_account_without_credit_rests_like_one_at_its_limit(purse: Purse) -> None:
@@ -103,7 +104,7 @@ def test_of_several_sessions_that_are_refused_at_once_one_counts(purse: Purse) -
     for _ in range(5):
         purse.accounts.heard("a", limited())
 
-    assert purse.rest_after(limited()) == 60.0
+    assert purse.rest_after(limited()) == 10.0
 
 
 def test_the_answer_to_a_turn_that_was_under_way_does_not_end_a_rest(purse: Purse) -> None:
@@ -145,7 +146,7 @@ def test_where_all_rest_it_is_told_until_when_and_why_the_first_of_them_does(pur
     with pytest.raises(AllRest) as all_rest:
         purse.accounts.choose()
 
-    assert (all_rest.value.until, all_rest.value.cause) == (EPOCH + 60.0, SwitchCause.AUTH)
+    assert (all_rest.value.until, all_rest.value.cause) == (EPOCH + 10.0, SwitchCause.AUTH)
     assert purse.accounts.for_start().account == "b"
 
 

@@ -40,7 +40,7 @@ def full() -> Occupancy:
         ((called(90_000), TOOL, compacted(), called(2_000)), None),
         ((Trimmed(EPOCH), called(8_000)), None),
         ((CLEARED, called(2_000)), None),
-        ((Compacting(EPOCH), CompactionGaveUp(EPOCH), called(2_000)), Fall(60_000, 2_000)),
+        ((Compacting(EPOCH), CompactionGaveUp(EPOCH), called(2_000)), None),
         ((), None),
     ],
 )

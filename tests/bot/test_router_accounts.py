@@ -137,7 +137,7 @@ async def test_a_refused_credential_is_told_with_whom_to_ask(bench: Bench) -> No
 
     lost = await bench.ask("Hello")
 
-    assert "refused my credentials" in lost.text and "not try again before 22:15 UTC" in lost.text
+    assert "refused my credentials" in lost.text and "not try again before 22:14 UTC" in lost.text
     assert bench.outcomes == [("failed", FailReason.MODEL_AUTH.value)]
 
 
