@@ -7,11 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from bot.account_rests import AccountRests
+from bot.accounts import Accounts
 from bot.app import App
 from bot.claude_cli import CliStarter
 from bot.claude_launch import Cli
 from bot.clock import SystemClock, system_zone
-from bot.config import Settings
+from bot.config import Credential, Settings
+from bot.config_schema import DEFAULT_KEY_ENV
 from bot.explain.explainer import Explainer
 from bot.inbox import Inbox
 from bot.intake import Audience, Intake
@@ -92,11 +95,11 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
     tz = settings.zone or system_zone()
     inbox, threads = Inbox(db, clock=clock), ThreadRoutes(db, clock=clock, boot=uuid.uuid4().hex)
     routes = _routes(settings)
-    credential = credential_of(settings)
+    accounts = Accounts(credentials_of(settings), clock=clock, emit=emit, rests=AccountRests(db))
     memory = await workers_for(
         workspace,
         settings.memory,
-        worker=worker_for(workspace.state, cli=cli, model_url=addresses.model_url, credential=credential, emit=emit),
+        worker=worker_for(workspace.state, cli=cli, model_url=addresses.model_url, accounts=accounts, emit=emit),
         model=model_of(settings),
         emit=emit,
         known_channel=web.known_channel,
@@ -108,11 +111,12 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
         clock=clock,
         emit=emit,
         system_prompt=lambda route: f"{SYSTEM_PROMPT}\n{route.prompt}".strip() + "\n",
-        credential=credential,
+        accounts=accounts,
         own_tools=resident_tools(reading_tools_for(workspace.state, emit=emit)),
         ended=memory.session_ended,
     )
-    sessions, audience = Sessions(parts), Audience(users=settings.slack.users, bots=settings.slack.bots)
+    sessions = Sessions(parts, max_resident=settings.claude.max_resident)
+    audience = Audience(users=settings.slack.users, bots=settings.slack.bots)
     reader = ThreadReader(web, inbox, me=me, clock=clock, emit=emit)
     responder = Responder(
         sessions=sessions,
@@ -126,6 +130,7 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
         me=me,
         clock=clock,
         emit=emit,
+        tz=tz,
     )
     app = App(
         inbox=inbox,
@@ -187,9 +192,10 @@ def model_of(settings: Settings) -> str:
     return settings.memory.model or next(iter(settings.routes.values())).model
 
 
-def credential_of(settings: Settings) -> Callable[[], tuple[str, tuple[str, str] | None]]:
-    """The first account whose variable is set. (Which one is next when it is benched: a later issue.)"""
+def credentials_of(settings: Settings) -> list[Credential]:
+    """Of the accounts whose variable is set, in their order. The embedded model takes any key: for it each account has one."""
     if settings.credentials:
-        first = settings.credentials[0]
-        return lambda: (first.account, (first.variable, first.value))
-    return lambda: (EMBEDDED_ACCOUNT, ("ANTHROPIC_API_KEY", NO_KEY))
+        return list(settings.credentials)
+    if len(settings.accounts) == 1:
+        return [Credential(EMBEDDED_ACCOUNT, DEFAULT_KEY_ENV, NO_KEY)]
+    return [Credential(name, DEFAULT_KEY_ENV, f"{NO_KEY}-{name}") for name in settings.accounts]

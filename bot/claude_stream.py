@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bot.limit_banner import is_banner, resets_at
 from bot.ports import (
     Answer,
     ApiRetry,
@@ -19,9 +20,11 @@ from bot.ports import (
     Compacted,
     Compacting,
     CompactionGaveUp,
+    LimitTold,
     StreamEvent,
     ToolEnded,
     ToolStarted,
+    Trimmed,
     Usage,
 )
 from telemetry.events import FailReason
@@ -53,10 +56,14 @@ class Stream:
         self._call: _Call | None = None
         self._streamed: str = ""
         self._error = ""
+        self._said_by = ""  # the model that the newest text is of; the CLI words its own under a name that no model has
+        self._limit_ends: float | None = None
+        self._at = 0.0
         self._announced = self._again = False  # a call that is not answered; one that a compaction held up
         self._retry_at: float | None = None
 
     def feed(self, line: Line, at: float) -> list[StreamEvent]:
+        self._at = at
         if line.get("parent_tool_use_id"):
             return []  # a sub-agent's own context says nothing of this one
         match line.get("type"):
@@ -70,6 +77,8 @@ class Stream:
                 return self._user(line, at)
             case "conversation_reset":
                 return [Cleared(at)]
+            case "rate_limit_event":
+                return self._limit(_object(line.get("rate_limit_info")), at)
             case _:
                 return []
 
@@ -83,11 +92,22 @@ class Stream:
                 return [CompactionGaveUp(at), *self._held_up(at)]
             case "compact_boundary":
                 return [compacted(line, at), *self._held_up(at)]
+            case "microcompact_boundary":
+                return [Trimmed(at)]
             case "api_retry":
                 self._announced, self._retry_at = False, at + (_number(line.get("retry_delay_ms")) or 0.0) / 1000
                 return [ApiRetry(at, _whole(line.get("attempt")) or 0, _word(line.get("error")))]
             case _:
                 return []
+
+    def _limit(self, told: Line, at: float) -> list[StreamEvent]:
+        """Of an account that is beyond its limit the turn's end tells; it may be served all the same, and billed apart."""
+        match told.get("status"):
+            case "rejected" if not told.get("isUsingOverage"):
+                self._limit_ends = _number(told.get("resetsAt"))
+            case "allowed" | "allowed_warning" as status:
+                return [LimitTold(at, near=status == "allowed_warning")]
+        return []
 
     # -- model calls ---------------------------------------------------------------------------------------------------
     def _requesting(self, at: float) -> list[StreamEvent]:
@@ -130,6 +150,7 @@ class Stream:
         if line.get("error"):
             self._error = _word(line["error"])
         id, model = str(message.get("id") or ""), str(message.get("model") or "")
+        self._said_by = model
         if model != SYNTHETIC and id != self._streamed:
             self._streamed = id  # not streamed: the CLI fell back to a plain request
             found.append(self._ended(at, _Call(id, model, usage_of(message.get("usage")), str(message.get("stop_reason") or ""))))
@@ -145,29 +166,38 @@ class Stream:
 
     # -- the end of a turn ---------------------------------------------------------------------------------------------
     def answer(self, result: Line) -> Answer:
-        """What the turn's `result` line says. An API failure arrives as `subtype: success` with `is_error`."""
-        failed = bool(result.get("is_error")) or result.get("subtype") != "success"
+        """What the turn's `result` line says. An API failure arrives as `subtype: success` with `is_error`, or as a text of the CLI's."""
+        text = str(result.get("result") or "")
+        failed = bool(result.get("is_error")) or result.get("subtype") != "success" or self._is_of_the_cli(text)
         error = self._classify(result) if failed else None
-        self._error = ""
+        limit_ends = (self._limit_ends or resets_at(text, now=self._at)) if error == "rate_limit" else None
+        self._error, self._said_by, self._limit_ends = "", "", None
         used = _object(result.get("model_usage_since_last_result"))
         by_model = {str(model): _number(_object(usage).get("costUSD")) or 0.0 for model, usage in used.items()}
         return Answer(
-            text=str(result.get("result") or ""),
+            text=text,
             error=error,
             status=_whole(result.get("api_error_status")),
+            resets_at=limit_ends,
             cost_usd=sum(by_model.values()),
             cost_by_model=by_model,
         )
+
+    def _is_of_the_cli(self, text: str) -> bool:
+        """A model may quote whatever it likes."""
+        return bool(text) and (self._said_by == SYNTHETIC or (not self._said_by and is_banner(text)))
 
     def _classify(self, result: Line) -> str:
         reason, status = str(result.get("terminal_reason") or ""), result.get("api_error_status")
         if reason == "prompt_too_long" or str(result.get("result") or "").lower().startswith("prompt is too long"):
             return "prompt_too_long"
-        if status == 429 or self._error == "rate_limit":
+        of_the_cli = self._said_by in ("", SYNTHETIC)
+        if status == 429 or self._error == "rate_limit" or (of_the_cli and is_banner(str(result.get("result") or ""))):
             return "rate_limit"
         if status in (401, 403) or self._error == "authentication_failed":
             return "authentication_failed"
-        return self._error or _word(reason or result.get("subtype"))
+        unnamed = not result.get("is_error") and result.get("subtype") == "success"  # it has no word for what it said itself
+        return self._error or _word(None if unnamed else reason or result.get("subtype"))
 
 
 def compacted(line: Line, at: float) -> Compacted:

@@ -16,6 +16,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from dataclasses import dataclass
 from pathlib import Path
 
+from bot.accounts import Accounts, AllRest
+from bot.config import Credential
 from bot.ports import Answer, ClaudeStarter, Launch, SessionDied, StartFailed, Tool, TurnDeadline, Usage
 from bot.session_lock import end_holder, owned
 from bot.turn_spans import PROVIDER, TurnSpans
@@ -57,12 +59,10 @@ class Done:
 
 
 class ClaudeWorker:
-    """`folder`: `.insomnia`. `credential`: (account, (variable, value)), as for the sessions."""
+    """`folder`: `.insomnia`. `accounts`: those of the sessions."""
 
-    def __init__(
-        self, starter: ClaudeStarter, *, folder: Path, credential: Callable[[], tuple[str, tuple[str, str] | None]], emit: Emit
-    ) -> None:
-        self._starter, self._folder, self._credential, self._emit = starter, folder, credential, emit
+    def __init__(self, starter: ClaudeStarter, *, folder: Path, accounts: Accounts, emit: Emit) -> None:
+        self._starter, self._folder, self._accounts, self._emit = starter, folder, accounts, emit
 
     async def work(self, job: Job) -> Done:
         """Raises nothing but cancellation, and then the process is gone."""
@@ -86,27 +86,30 @@ class ClaudeWorker:
 
     async def _ask(self, job: Job, session_id: str, spans: TurnSpans) -> Done:
         try:
-            answer = await self._turn(job, session_id, spans)
+            under = self._accounts.choose()
+            answer = await self._turn(job, session_id, spans, under)
+        except AllRest:
+            return Done(answer=None, usage=spans.usage, lost="all_accounts_rest")
         except (StartFailed, OSError):
             return Done(answer=None, usage=spans.usage, lost="start_failed")
         except SessionDied:
             return Done(answer=None, usage=spans.usage, lost="session_died")
         except TurnDeadline:
             return Done(answer=None, usage=spans.usage, lost="deadline")
+        self._accounts.heard(under.account, answer)
         return Done(answer=answer, usage=spans.usage)
 
-    async def _turn(self, job: Job, session_id: str, spans: TurnSpans) -> Answer:
+    async def _turn(self, job: Job, session_id: str, spans: TurnSpans, under: Credential) -> Answer:
         home = self._folder / WORKERS / job.key
         async with AsyncExitStack() as stack:
             stack.callback(shutil.rmtree, home, ignore_errors=True)
             stack.enter_context(_owning(home))
-            process = await self._starter.start(self._launch(job, session_id), on_exit=lambda _: None, on_stray=lambda _: None)
+            process = await self._starter.start(self._launch(job, session_id, under), on_exit=lambda _: None, on_stray=lambda _: None)
             stack.push_async_callback(process.close)
             async with _stopping(job.stop, process.interrupt):
                 return await process.send(job.prompt, on_event=spans.on_event, seconds=job.seconds + GRACE_SECONDS)
 
-    def _launch(self, job: Job, session_id: str) -> Launch:
-        _, credential = self._credential()
+    def _launch(self, job: Job, session_id: str, under: Credential) -> Launch:
         return Launch(
             key=job.key,
             session_id=session_id,
@@ -115,7 +118,7 @@ class ClaudeWorker:
             autocompact=AUTOCOMPACT,
             system_prompt=job.system,
             own_tools=job.tools,
-            credential=credential,
+            credential=(under.variable, under.value),
             one_shot=True,
             max_calls=job.max_calls,
         )

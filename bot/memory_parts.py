@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from bot.accounts import Accounts
 from bot.claude_cli import CliStarter
 from bot.claude_consolidation import ClaudeConsolidationModel
 from bot.claude_extract import ClaudeExtractModel
@@ -34,7 +35,6 @@ from telemetry.emit import Emit
 from telemetry.memory_events import MemoryTrigger
 from telemetry.troubles import Troubles
 
-Credential = Callable[[], tuple[str, tuple[str, str] | None]]
 KnownChannel = Callable[[str], Channel | None]
 
 
@@ -73,11 +73,11 @@ async def consolidate_here(folder: Path, *, worker: ClaudeWorker, model: str, em
     return await Consolidations(consolidator, look_after=look_after, clock=SystemClock(), emit=emit).now()
 
 
-def worker_for(folder: Path, *, cli: Cli, model_url: str, credential: Credential, emit: Emit) -> ClaudeWorker:
+def worker_for(folder: Path, *, cli: Cli, model_url: str, accounts: Accounts, emit: Emit) -> ClaudeWorker:
     """`folder`: `.insomnia`. One for both memory workers. Ends what workers of dead processes there still are."""
     end_orphans(folder)
     starter = CliStarter(cli, folder=folder, base_url=model_url, clock=SystemClock())
-    return ClaudeWorker(starter, folder=folder, credential=credential, emit=emit)
+    return ClaudeWorker(starter, folder=folder, accounts=accounts, emit=emit)
 
 
 def extractor_for(folder: Path, *, worker: ClaudeWorker, model: str, emit: Emit, known_channel: KnownChannel) -> Extractor:

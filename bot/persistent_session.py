@@ -9,21 +9,23 @@ the next one.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bot.config import Credential
 from bot.known_threads import KnownThreads, Loss
+from bot.occupancy import Fall, Occupancy
 from bot.ports import (
     Answer,
-    CallEnded,
     ClaudeSession,
     Cleared,
     Compacted,
-    Compacting,
     CompactionGaveUp,
+    LimitTold,
     SessionDied,
     StartFailed,
     StreamEvent,
@@ -40,6 +42,7 @@ from telemetry.events import ResetCause, ResetHow, SessionState, Thread
 # Of one thread only; and what an earlier process left is read at the start, before any session is.
 STILL_THE_SAME = (ResetCause.FORGET_MANUAL, ResetCause.RESTART)
 COMPACT_SECONDS = 180  # a summary of a full window is one long model answer
+GIVE_UPS = 2  # turns in a row that died or hung: resuming what they were resumed from does not help
 OnEvent = Callable[[StreamEvent], None]
 
 
@@ -57,15 +60,17 @@ class PersistentSession:
         self.route, self.key, self._parts = route, key, parts
         self.state = SessionState.STOPPED
         self.session_id = parts.threads.session_id(key)
-        self.context_tokens = 0
         self.needs_summary = False
-        self.hung_compacting = False  # a compaction was under way when the last turn was given up: resuming would hang again
+        self.empty_answers = 0  # in a row
         self.telling = SessionTelling(
             route=route.name, key=key, limit_tokens=route.rotate_at, folder=self.log_folder, clock=parts.clock, emit=parts.emit
         )
         self._process = SessionProcess(route, key, parts, telling=self.telling, on_exit=self._exited, on_stray=self._on_stray)
         self._known_threads = KnownThreads()
+        self._occupancy = Occupancy()
         self._auto_compact_count = 0
+        self._given_up = 0  # turns in a row
+        self._wanted = 0  # turns under way or waiting for the lock
         self._resumable = bool(self.session_id)
         self._ever_started = self._resumed = self._answered_since_start = False
         self._loss: Loss | None = None
@@ -109,8 +114,32 @@ class PersistentSession:
         return self._ever_started or self._resumable
 
     @property
+    def context_tokens(self) -> int:
+        return self._occupancy.tokens
+
+    @property
+    def account(self) -> str:
+        """Under which its process runs, or ran."""
+        return self._process.account
+
+    @property
+    def is_resident(self) -> bool:
+        """It has a process, or is about to."""
+        return self.state in (SessionState.STARTING, SessionState.IDLE, SessionState.BUSY)
+
+    @property
+    def is_idle(self) -> bool:
+        """Its process can be ended without anybody waiting for it."""
+        return self.state is SessionState.IDLE and not self._wanted
+
+    @property
     def over_budget(self) -> bool:
         return self.context_tokens >= self.route.rotate_at
+
+    @property
+    def hung_compacting(self) -> bool:
+        """Of the last turn, if it was given up: asked again in this session, it would hang again."""
+        return self._occupancy.compacting
 
     @property
     def unproven_resume(self) -> bool:
@@ -129,14 +158,24 @@ class PersistentSession:
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """The lock under which gate, prompt and mark belong together."""
-        async with self._lock:
-            yield
+        self._wanted += 1
+        try:
+            async with self._lock:
+                yield
+        finally:
+            self._wanted -= 1
 
     # -- life ----------------------------------------------------------------------------------------------------------
     async def ready(self) -> None:
-        """A living process, resumed or begun. Raises StartFailed; the set is empty then."""
-        if self._process.alive:
+        """A living process, resumed or begun, under an account that may be asked. Raises AllRest, and nothing has changed then;
+        StartFailed, and the set is empty then."""
+        accounts = self._parts.accounts
+        if self._process.alive and accounts.why_not(self.account) is None:
             return
+        under = accounts.choose()
+        if self._process.alive:
+            await self._leave_account(under)
+        self._process.check_backoff()
         cause = self._unnoticed_loss()
         if not self._resumable:
             await self._do_start(ResetHow.FRESH, cause=cause)
@@ -145,6 +184,31 @@ class PersistentSession:
             await self._do_start(ResetHow.RESUME, cause=cause)
         except StartFailed:
             await self._start_anew(ResetCause.RESUME_FAILED)
+
+    async def _leave_account(self, to: Credential) -> None:
+        """Its account rests. The next start carries the context on under the other one, and forgets."""
+        why = self._parts.accounts.why_not(self.account)
+        self._lose(ResetCause.ACCOUNT_SWITCH)
+        if why is not None:
+            self.telling.switched(session_id=self.session_id, account=self.account, to=to.account, cause=why)
+        await self._stop()
+
+    async def _stop(self) -> None:
+        self._enter(SessionState.STOPPING)
+        try:
+            await self._process.end()
+        finally:
+            self._enter(SessionState.STOPPED)
+
+    async def hibernate(self) -> None:
+        """Ends the process of an idle session; the next message resumes it. What another session's turn is about has no part in it."""
+        async with self.turn():
+            if self.state is not SessionState.IDLE:
+                return
+            loss = self._forget_threads(ResetCause.HIBERNATE)
+            self._enter(SessionState.HIBERNATED)
+            contextvars.Context().run(self._tell, loss, ResetHow.NONE)
+            await self._process.end()
 
     def _unnoticed_loss(self) -> ResetCause | None:
         """A death in the moment between an answer and its mark, or the end of the bot before this one; other ends were seen."""
@@ -161,9 +225,13 @@ class PersistentSession:
         await self._process.end()
         await self._start_anew(cause)
 
-    async def _start_anew(self, cause: ResetCause) -> None:
+    def _renounce(self) -> None:
+        """Its id is not resumed any more; what it held is recalled by a summary."""
         self._parts.threads.drop_session(self.key)
-        self._resumable, self.needs_summary, self.hung_compacting = False, True, False
+        self._resumable, self.needs_summary, self._given_up, self.empty_answers = False, True, 0, 0
+
+    async def _start_anew(self, cause: ResetCause) -> None:
+        self._renounce()
         if self._loss is None:
             await self._do_start(ResetHow.FRESH, cause=cause)
         else:
@@ -179,9 +247,10 @@ class PersistentSession:
         if how is ResetHow.FRESH:
             self.session_id = str(uuid.uuid4())
         self._enter(SessionState.STARTING)
-        self.context_tokens = 0
+        self._occupancy.begin_anew()
         try:
-            await self._process.start(self.session_id, how)
+            await self._parts.make_room()
+            await self._process.start(self.session_id, how, under=self._parts.accounts.for_start())
         finally:
             self._enter(SessionState.IDLE if self._process.current is not None else SessionState.FAILED)
         self._ever_started, self._resumed, self._answered_since_start = True, how is ResetHow.RESUME, False
@@ -190,11 +259,9 @@ class PersistentSession:
 
     async def close(self) -> None:
         """For the end of the bot: the id stays resumable."""
-        async with self._lock:
+        async with self.turn():
             if self.state is not SessionState.STOPPED:
-                self._enter(SessionState.STOPPING)
-                await self._process.end()
-                self._enter(SessionState.STOPPED)
+                await self._stop()
             self.tell_loss(ResetHow.NONE)
 
     def _exited(self, code: int | None) -> None:
@@ -208,19 +275,12 @@ class PersistentSession:
     # -- turns ---------------------------------------------------------------------------------------------------------
     async def send_prompt(self, prompt: str, *, on_event: OnEvent) -> Reply:
         """Raises SessionDied and TurnDeadline; the process is gone then, the set empty, and `ready` starts it again."""
-        occupied = 0
-
-        def watch(event: StreamEvent) -> None:
-            nonlocal occupied
-            if isinstance(event, CallEnded) and event.usage.occupancy:
-                occupied = event.usage.occupancy
-            elif isinstance(event, Compacted):
-                occupied = 0  # what was measured before it says nothing any more
-            on_event(event)
-
-        reply = await self._ask(lambda process, on: process.send(prompt, on_event=on, seconds=self.route.turn_seconds), watch)
-        if reply.answer.error is None:
-            self._answered(occupied)
+        reply = await self._ask(lambda process, on: process.send(prompt, on_event=on, seconds=self.route.turn_seconds), on_event)
+        if reply.answer.error is not None:
+            return reply
+        if (fall := self._occupancy.end_turn()) is not None:
+            reply = replace(reply, moved_by=self._infer_compaction(fall))
+        self._answered()
         return reply
 
     async def compact(self) -> None:
@@ -239,13 +299,15 @@ class PersistentSession:
             on_event(event)
 
         self._enter(SessionState.BUSY)
-        self.hung_compacting = False
+        self._occupancy.begin_turn()
         try:
             answer = await send(process, watch)
         except BaseException as e:
             await self._give_up(self._lost_by(e))
             raise
         self._enter(SessionState.IDLE)
+        self._given_up = 0
+        self._parts.accounts.heard(self.account, answer)
         return Reply(answer, epoch, moved[-1] if moved else None)
 
     def _lost_by(self, error: BaseException) -> ResetCause:
@@ -255,44 +317,52 @@ class PersistentSession:
         return ResetCause.ROTATE_TOKENS if hung_compacting else ResetCause.RESUME
 
     async def _give_up(self, cause: ResetCause) -> None:
-        """The process died, or hung and is not trusted any more; the next start resumes what it wrote down."""
+        """The process died, or hung and is not trusted any more; the next start resumes what it wrote down, if that ever helped."""
+        self._given_up += 1
+        if self._given_up >= GIVE_UPS and self._resumable:
+            self._renounce()
+            cause = ResetCause.RESUME_FAILED
         self._lose(cause)
         self._enter(SessionState.FAILED)
         await self._process.end()
 
-    def _answered(self, occupied: int) -> None:
-        self.context_tokens = occupied or self.context_tokens
+    def _answered(self) -> None:
         self._answered_since_start = True
         if not self._resumable:  # an id is worth resuming only once a turn of it has succeeded
             self._resumable = True
-            account, _ = self._parts.credential()
-            self._parts.threads.remember_session(self.key, route=self.route.name, session_id=self.session_id, account=account)
+            self._parts.threads.remember_session(self.key, route=self.route.name, session_id=self.session_id, account=self.account)
         self._seen()
 
     # -- what the stream says of the context ---------------------------------------------------------------------------
     def _context_event(self, event: StreamEvent) -> ResetCause | None:
+        self._occupancy.feed(event)
         match event:
-            case Compacting():
-                self.hung_compacting = True
             case CompactionGaveUp():
-                self.hung_compacting = False
                 self.telling.compaction_failed(session_id=self.session_id)
             case Compacted():
                 return self._log_auto_compact(event)
             case Cleared():
                 self._tell(self._forget_threads(ResetCause.CLEARED), ResetHow.NONE)
                 return ResetCause.CLEARED
+            case LimitTold():
+                self._parts.accounts.warned(self.account, near=event.near)
             case _:
                 pass
         return None
 
     def _log_auto_compact(self, boundary: Compacted) -> ResetCause:
         """Every boundary comes here; those that the CLI decided on are counted."""
-        manual, self.hung_compacting = boundary.trigger == "manual", False
+        manual = boundary.trigger == "manual"
         self._auto_compact_count += not manual
         loss = self._forget_threads(ResetCause.COMPACTION_MANUAL if manual else ResetCause.COMPACTION_AUTO)
-        self.context_tokens = boundary.post_tokens or 0
         self._tell(loss, ResetHow.NONE, boundary)
+        return loss.cause
+
+    def _infer_compaction(self, fall: Fall) -> ResetCause:
+        """Nobody announced it: the answer was made without what is missing."""
+        loss = self._forget_threads(ResetCause.COMPACTION_INFERRED)
+        self.telling.unannounced()
+        self._tell(loss, ResetHow.NONE, Compacted(self._parts.clock.now(), "inferred", fall.before, fall.after, None))
         return loss.cause
 
     def _on_stray(self, event: StreamEvent) -> None:

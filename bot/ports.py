@@ -140,22 +140,43 @@ class Cleared:
 
 
 @dataclass(frozen=True, slots=True)
+class Trimmed:
+    """Old tool results were left out of the context: it is smaller, and holds every thread that it held."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class LimitTold:
+    """The provider told how the account stands. `near`: not far from its usage limit, and not beyond it."""
+
+    at: float
+    near: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ApiRetry:
     at: float
     attempt: int
     error: str
 
 
-StreamEvent = CallStarted | CallEnded | ToolStarted | ToolEnded | Compacting | Compacted | CompactionGaveUp | Cleared | ApiRetry
+StreamEvent = (
+    CallStarted | CallEnded | ToolStarted | ToolEnded | Compacting | Compacted | CompactionGaveUp | Cleared | Trimmed | LimitTold | ApiRetry
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One turn's end. `error` is None when `text` may be posted; else one of the CLI's classes (`ModelFailure`)."""
+    """One turn's end. `error` is None when `text` may be posted; else one of the CLI's classes (`ModelFailure`).
+
+    `resets_at`: when the usage limit that was reached ends, in seconds since the epoch, where that was told.
+    """
 
     text: str
     error: str | None = None
     status: int | None = None
+    resets_at: float | None = None
     cost_usd: float = 0.0
     cost_by_model: Mapping[str, float] = field(default_factory=dict)
 

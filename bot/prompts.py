@@ -15,7 +15,7 @@ from bot.quoting import message_block
 from bot.session_log import Recalled, summary_line
 from telemetry.events import Thread
 
-CARRY_ON = "[Your context was compacted while you worked on this message. Carry on: do not repeat tool calls that are done.]"
+CARRY_ON = "[You were interrupted while you worked on this message. Carry on: do not repeat tool calls that are done.]"
 ONLY_CALLED = "[You were called without a word: they want you to look at this thread. Answer what is open in it.]"
 SYSTEM_PROMPT = """\
 You are Insomnia, a colleague in a Slack workspace. One long conversation with you serves many Slack threads at once.

@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 
 from bot.inbox import Row
 from bot.intake import Audience, root_attributes
@@ -24,7 +25,7 @@ from bot.sessions import Sessions
 from bot.slack_text import Me
 from bot.thread_routes import ThreadRoutes
 from bot.thread_sections import Section, ThreadReader
-from bot.words import HISTORY_UNREAD, NO_ANSWER, Language, Sentence, language_of, say
+from bot.words import HISTORY_UNREAD, NO_ANSWER, NO_ANSWER_UNTIL, Language, Sentence, language_of, moment, say
 from telemetry.emit import Emit, Span
 from telemetry.events import FailReason, Outcome
 from telemetry.names import Attr, SpanName
@@ -57,7 +58,9 @@ class Responder:
         me: Me,
         clock: Clock,
         emit: Emit,
+        tz: tzinfo,
     ) -> None:
+        self._tz = tz
         self._sessions, self._router, self._reader, self._replies, self._slack = sessions, router, reader, replies, slack
         self._threads, self._audience, self._language, self._me, self._clock, self._emit = threads, audience, language, me, clock, emit
 
@@ -86,7 +89,7 @@ class Responder:
                 answered, gate = await self._router.answer(session, message, said, verified=allowed, reread=reread)
             except TurnFailed as e:
                 await status.settle()
-                ended = await self._apologise(message, said.text, e.reason, seconds=to.route.turn_seconds)
+                ended = await self._apologise(message, said.text, e.reason, seconds=to.route.turn_seconds, until=e.until)
             else:
                 await status.settle()
                 ended = await self._give(session, message, said, answered, gate)
@@ -129,6 +132,7 @@ class Responder:
             return
         try:
             await self._router.settle(session)
+            await self._sessions.make_room()
         except Exception as e:  # noqa: BLE001 - the boundary: what is done between messages must not end their lane
             _report(e, f"between two messages of {to.key}")
 
@@ -142,9 +146,14 @@ class Responder:
         self._threads.answered(message.thread, by_bot=said.speaker.role is Role.BOT)
         return Ended(outcome=Outcome.ANSWERED)
 
-    async def _apologise(self, message: Message, text: str, reason: FailReason, *, seconds: float = 0.0) -> Ended:
+    async def _apologise(
+        self, message: Message, text: str, reason: FailReason, *, seconds: float = 0.0, until: float | None = None
+    ) -> Ended:
         lang, trace_id = self._lang(text), self._trace_id()
-        why = say(NO_ANSWER[reason], lang, minutes=math.ceil(seconds / 60))
+        if until is None:
+            why = say(NO_ANSWER[reason], lang, minutes=math.ceil(seconds / 60))
+        else:
+            why = say(NO_ANSWER_UNTIL[reason], lang, until=moment(until, now=self._clock.now(), tz=self._tz))
         line = f"{why} ({say(Sentence.TRACE, lang, trace=trace_id[:8])})"
         try:
             await self._replies.post(message, line, outcome=Outcome.FAILED, trace_id=trace_id, gate=None)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import tzinfo
 
+from bot.accounts import REFUSALS, AllRest
 from bot.gate import View, decide
 from bot.inbox import Inbox
 from bot.memory_tools import SELF_TOLD, asking
@@ -25,6 +26,7 @@ from bot.thread_routes import ThreadRoutes
 from bot.thread_sections import Section, ThreadReader
 from bot.turn_spans import PROVIDER, TurnSpans
 from bot.turn_telling import Turn, TurnTelling
+from telemetry.account_events import SwitchCause
 from telemetry.emit import Emit
 from telemetry.events import (
     REASON_AFTER,
@@ -39,19 +41,22 @@ from telemetry.events import (
 from telemetry.names import Attr, SpanName
 
 MOST_OVERTAKEN = 3  # a session that dies each time while its thread is read will not answer at the fourth try either
+MOST_EMPTY_ANSWERS = 3  # in a row: then it is the session that has nothing to say, and a fresh one is asked
+RESTS = {SwitchCause.LIMIT: FailReason.MODEL_LIMIT, SwitchCause.AUTH: FailReason.MODEL_AUTH}
 FAILURES = {
     "rate_limit": FailReason.MODEL_LIMIT,
+    "billing_error": FailReason.MODEL_LIMIT,
     "authentication_failed": FailReason.MODEL_AUTH,
     "prompt_too_long": FailReason.PROMPT_TOO_LONG,
 }
 
 
 class TurnFailed(Exception):
-    """No answer; `reason` is told to the person in words."""
+    """No answer; `reason` is told to the person in words. `until`: before that time (epoch seconds) there is no use in trying again."""
 
-    def __init__(self, reason: FailReason) -> None:
+    def __init__(self, reason: FailReason, *, until: float | None = None) -> None:
         super().__init__(reason.value)
-        self.reason = reason
+        self.reason, self.until = reason, until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +107,8 @@ class Router:
             except StartFailed as e:
                 session.tell_loss(ResetHow.NONE)
                 raise TurnFailed(FailReason.START_FAILED) from e
+            except AllRest as e:
+                raise TurnFailed(RESTS[e.cause], until=e.until) from e
             finally:
                 self._telling.decision(turn)
             return answered, summary_of(answered.section)
@@ -136,7 +143,9 @@ class Router:
             self._ask_again(session, turn, reply.moved_by)
             return None
         if not reply.answer.text.strip():
-            raise TurnFailed(FailReason.EMPTY_ANSWER)
+            await self._empty(session, turn)
+            return None
+        session.empty_answers = 0
         self._keep(session, turn, section, recalled, reply)
         return Answered(text=reply.answer.text.strip(), section=section, epoch=reply.epoch, first_token_at=spans.first_token_at)
 
@@ -242,9 +251,22 @@ class Router:
         self._once(turn, "hung", error, FailReason.DEADLINE)
         await session.rotate(ResetCause.ROTATE_TOKENS)
 
+    async def _empty(self, session: PersistentSession, turn: Turn) -> None:
+        """It is asked once more; a session that has said nothing for long, in another one."""
+        session.empty_answers += 1
+        if turn.empty:
+            raise TurnFailed(FailReason.EMPTY_ANSWER)
+        turn.empty = True
+        if session.empty_answers >= MOST_EMPTY_ANSWERS:
+            await session.rotate(ResetCause.RESUME_FAILED)
+
     async def _refused(self, session: PersistentSession, turn: Turn, reply: Reply) -> None:
-        """One fresh start where the session's own past is what the model refuses; every other error is told."""
+        """One fresh start where the session's own past is what the model refuses, another account where this one may not be asked;
+        every other error is told."""
         error, status = reply.answer.error or "", reply.answer.status
+        if error in REFUSALS:
+            self._elsewhere(session, turn, FAILURES[error])
+            return
         if error == "prompt_too_long" and turn.too_long < 2:
             turn.too_long += 1  # first an empty session, and only if that does not help a smaller section
         elif status == 400 and session.unproven_resume and not turn.poisoned:
@@ -252,6 +274,13 @@ class Router:
         else:
             raise TurnFailed(FAILURES.get(error, FailReason.MODEL_ERROR))
         await session.rotate(ResetCause.RESUME_FAILED)
+
+    def _elsewhere(self, session: PersistentSession, turn: Turn, reason: FailReason) -> None:
+        """The account rests now, and the next try begins under another one, if there is any. Each is asked once."""
+        if session.account in turn.refused_by:
+            raise TurnFailed(reason)  # its rest was shorter than what this message took
+        turn.refused_by.add(session.account)
+        turn.carry_on = bool(session.route.tools)
 
     # -- after an answered turn ----------------------------------------------------------------------------------------
     def _keep(self, session: PersistentSession, turn: Turn, section: Section, recalled: Sequence[Recalled], reply: Reply) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from bot.known_threads import Loss
 from bot.ports import Clock, Compacted
 from bot.session_log import Entry, EntryKind, Recalled, SessionLog, build_context_summary
+from telemetry.account_events import AccountSwitched, SwitchCause
 from telemetry.emit import Emit
 from telemetry.events import (
     CompactionFailed,
@@ -31,7 +32,7 @@ class SessionTelling:
     def __init__(self, *, route: str, key: str, limit_tokens: int, folder: Path, clock: Clock, emit: Emit) -> None:
         self._route, self._key, self._limit, self._folder, self._clock, self._emit = route, key, limit_tokens, folder, clock, emit
         self._log: SessionLog | None = None
-        self._log_fails = False
+        self._log_fails = self._warned = False
         self.last_reply: TraceRef | None = None
 
     def open_log(self, session_id: str) -> None:
@@ -69,6 +70,15 @@ class SessionTelling:
 
     def compaction_failed(self, *, session_id: str) -> None:
         self._emit(CompactionFailed(route=self._route, key=self._key, session_id=session_id, error="compaction_failed"))
+
+    def switched(self, *, session_id: str, account: str, to: str, cause: SwitchCause) -> None:
+        self._emit(AccountSwitched(route=self._route, key=self._key, session_id=session_id, account=account, to=to, cause=cause))
+
+    def unannounced(self) -> None:
+        """Said once a session: the CLI seems to compact without telling, as each of its `compaction_inferred` resets says too."""
+        if not self._warned:
+            print(f"insomnia: session {self._key} lost context that the CLI did not announce; its threads are read again", file=sys.stderr)
+        self._warned = True
 
     def reset(self, loss: Loss, how: ResetHow, *, epoch: int, boundary: Compacted | None = None) -> None:
         self._emit(

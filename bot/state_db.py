@@ -11,10 +11,13 @@ import os
 import sqlite3
 from pathlib import Path
 
-VERSION = 1
+VERSION = 2
 BUSY_SECONDS = 5.0  # somebody who looks into the file holds it for moments
 # `age` (of a message's text) is Slack's time of its last edit, "" for an unedited one, "~" once it is deleted: newer is greater.
-SCHEMA = """
+ACCOUNTS = """
+CREATE TABLE accounts (account TEXT PRIMARY KEY, credential TEXT NOT NULL, state TEXT NOT NULL, until REAL NOT NULL) WITHOUT ROWID;
+"""
+SCHEMA_1 = """
 CREATE TABLE messages (
   id INTEGER PRIMARY KEY, team TEXT NOT NULL, channel TEXT NOT NULL, ts TEXT NOT NULL, thread_ts TEXT NOT NULL, user TEXT NOT NULL,
   channel_type TEXT NOT NULL, body TEXT NOT NULL, age TEXT NOT NULL, state TEXT NOT NULL, route TEXT NOT NULL DEFAULT '',
@@ -38,6 +41,9 @@ CREATE TABLE sessions (key TEXT PRIMARY KEY, route TEXT NOT NULL, session_id TEX
   WITHOUT ROWID;
 CREATE TABLE told (what TEXT PRIMARY KEY) WITHOUT ROWID;
 """
+SCHEMA = SCHEMA_1 + ACCOUNTS
+# Version -> its tables, and what makes them those of the next one.
+EARLIER = {1: (SCHEMA_1, ACCOUNTS)}
 _HELD = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _DENIED = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM})
 END_THE_OTHER = "Another process holds it: end that one first."
@@ -93,14 +99,17 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     if version > VERSION:
         raise StateUnreadable(path, f"it was written by a newer version (format {version}, this one knows {VERSION})", UPGRADE)
     tables = _tables(db)
-    if tables and (tables != _our_tables() or version != VERSION):
+    of_version, added = EARLIER.get(version, (SCHEMA, ""))
+    if tables and (tables != _made_by(of_version) or version not in (*EARLIER, VERSION)):
         raise StateUnreadable(path, "its tables are not those of this version", MOVE_AWAY)
     if tables and (found := str(db.execute("PRAGMA quick_check(1)").fetchone()[0])) != "ok":
         raise StateUnreadable(path, f"it is damaged ({found})", MOVE_AWAY)
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=FULL")
     if not tables:  # new, or its maker was killed before it could make them
-        db.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
+        added = SCHEMA
+    if added:
+        db.executescript(f"BEGIN IMMEDIATE; {added} PRAGMA user_version={VERSION}; COMMIT;")
 
 
 def _tables(db: sqlite3.Connection) -> set[str]:
@@ -109,10 +118,10 @@ def _tables(db: sqlite3.Connection) -> set[str]:
     return {str(row[0]) for row in made}
 
 
-def _our_tables() -> set[str]:
+def _made_by(schema: str) -> set[str]:
     db = sqlite3.connect(":memory:")
     try:
-        db.executescript(SCHEMA)
+        db.executescript(schema)
         return _tables(db)
     finally:
         db.close()

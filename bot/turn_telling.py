@@ -7,7 +7,7 @@ last prompt was made from; thread text is told each time it goes into a prompt, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bot.messages import Message, Said
 from bot.persistent_session import PersistentSession
@@ -22,7 +22,7 @@ from telemetry.names import SpanName
 class Turn:
     """The flags and counts bound how often the message may be asked. `overtaken`: the context was lost while the gate looked.
 
-    `logged_in`: the session in whose log the question stands.
+    `refused_by`: accounts. `logged_in`: the session in whose log the question stands.
     """
 
     message: Message
@@ -37,6 +37,8 @@ class Turn:
     too_long: int = 0
     overtaken: int = 0
     poisoned: bool = False
+    empty: bool = False
+    refused_by: set[str] = field(default_factory=set)
     carry_on: bool = False
     logged_in: str = ""
 

@@ -8,6 +8,7 @@ be neutralised like the model's words.
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
 
 from telemetry.events import FailReason, Reason
@@ -30,7 +31,9 @@ class Sentence(StrEnum):
     HISTORY_INCOMPLETE_OF = "history_incomplete_of"
     MODEL_ERROR = "model_error"
     MODEL_LIMIT = "model_limit"
+    MODEL_LIMIT_UNTIL = "model_limit_until"
     MODEL_AUTH = "model_auth"
+    MODEL_AUTH_UNTIL = "model_auth_until"
     PROMPT_TOO_LONG = "prompt_too_long"
     EMPTY_ANSWER = "empty_answer"
     SESSION_DIED = "session_died"
@@ -67,6 +70,12 @@ NO_ANSWER: dict[FailReason, Sentence] = {
     FailReason.COMPACTED_TWICE: Sentence.COMPACTED_TWICE,
     FailReason.SLACK_ERROR: Sentence.SLACK_ERROR,
     FailReason.INTERNAL: Sentence.INTERNAL,
+}
+
+# The same where it is known until when.
+NO_ANSWER_UNTIL: dict[FailReason, Sentence] = {
+    FailReason.MODEL_LIMIT: Sentence.MODEL_LIMIT_UNTIL,
+    FailReason.MODEL_AUTH: Sentence.MODEL_AUTH_UNTIL,
 }
 
 # English, Japanese. A status stands behind the bot's name: "Insomnia is thinking…".
@@ -112,9 +121,17 @@ SENTENCES: dict[Sentence, tuple[str, str]] = {
         "Sorry, the model's usage limit is reached. Please try again later.",
         "すみません、モデルの利用上限に達しています。時間をおいて、もう一度お試しください。",
     ),
+    Sentence.MODEL_LIMIT_UNTIL: (
+        "Sorry, the model's usage limit is reached until {until}. Please ask me again after that.",
+        "すみません、モデルの利用上限に達しており、{until}まで回答できません。その後にもう一度お尋ねください。",
+    ),
     Sentence.MODEL_AUTH: (
         "Sorry, the model refused my credentials. Please tell whoever runs me.",
         "すみません、モデルの認証に失敗しました。管理者にお知らせください。",
+    ),
+    Sentence.MODEL_AUTH_UNTIL: (
+        "Sorry, the model refused my credentials. Please tell whoever runs me; I will not try again before {until}.",
+        "すみません、モデルの認証に失敗しました。管理者にお知らせください。{until}までは再試行しません。",
     ),
     Sentence.PROMPT_TOO_LONG: (
         "Sorry, this is too long for the model. Please ask again with less text, or in a new thread.",
@@ -163,6 +180,13 @@ def say(sentence: Sentence, language: Language, **values: object) -> str:
     """Raises KeyError where a value that the sentence needs is missing."""
     english, japanese = SENTENCES[sentence]
     return (japanese if language is Language.JAPANESE else english).format_map(values)
+
+
+def moment(seconds: float, *, now: float, tz: tzinfo) -> str:
+    """A time to come, as short as it can be understood: of another day with its date."""
+    then, today = datetime.fromtimestamp(seconds, tz), datetime.fromtimestamp(now, tz).date()
+    up = then + timedelta(seconds=59) if then.second or then.microsecond else then  # a minute too late rather than too early
+    return f"{up:%H:%M %Z}" if up.date() == today else f"{up:%Y-%m-%d %H:%M %Z}"
 
 
 def language_of(text: str, setting: str = "auto") -> Language:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from telemetry.account_events import AccountFact
 from telemetry.memory_events import MemoryFact
 from telemetry.slack_events import DeliveryGap as DeliveryGap
 from telemetry.slack_events import GapReason as GapReason
@@ -354,6 +355,7 @@ Fact = (
     | CompactionFailed
     | SessionStarted
     | SessionSeen
+    | AccountFact
     | LaneWaited
     | LaneDepth
     | ReplyEnded

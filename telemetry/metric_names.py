@@ -6,6 +6,7 @@ out alike over OTLP and Prometheus.
 
 from __future__ import annotations
 
+from telemetry.account_events import AccountState, SwitchCause
 from telemetry.events import (
     DropReason,
     FailReason,
@@ -73,6 +74,7 @@ RECONNECT_REASONS = ("disconnect", "closed", "stale", "silent")
 ROUTE = Label(key="route", source=Source.ROUTES, fallback=NONE)
 REASON = Label(key="reason", values=tuple(Reason))
 CAUSE = Label(key="cause", values=tuple(ResetCause))
+ACCOUNT = Label(key="account", source=Source.ACCOUNTS)
 METHOD = Label(key="method", values=SLACK_METHODS)
 OUTCOME = Label(key="outcome", values=(Outcome.ANSWERED, Outcome.FAILED, Outcome.CANCELLED))
 MODEL = Label(key=Attr.GEN_AI_REQUEST_MODEL.value, source=Source.FIRST_SEEN)
@@ -145,6 +147,20 @@ SESSION_START_DURATION = _seconds(
     "Until a CLI process answered its first request.",
     ROUTE,
     Label(key="how", values=(ResetHow.FRESH, ResetHow.RESUME)),
+)
+ACCOUNT_STATE = _gauge(
+    "insomnia.account.state",
+    "{account}",
+    "1 for the state that the account is in; one series a state. `limited` and `refused` rest.",
+    ACCOUNT,
+    Label(key="state", values=tuple(AccountState)),
+)
+ACCOUNT_SWITCHES = _counter(
+    "insomnia.account.switches",
+    "{switch}",
+    "Sessions that left this account for another, because it ran into its limit or was refused.",
+    ACCOUNT,
+    Label(key="cause", values=tuple(SwitchCause)),
 )
 REPLY_DURATION = _seconds("insomnia.reply.duration", "From accepted to ended.", ROUTE, OUTCOME)
 REPLY_FIRST_TOKEN = _seconds("insomnia.reply.time_to_first_token", "From accepted to the first token of the answer.", ROUTE, OUTCOME)

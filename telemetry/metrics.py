@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from opentelemetry import metrics as otel
 
 from telemetry import metric_names as names
+from telemetry.account_events import AccountSeen, AccountState, SwitchCause
 from telemetry.events import DropReason, FailReason, GapReason, LaneDepth, Outcome, ResetCause, SessionSeen, SessionState, SlackOutcome
 from telemetry.memory_events import (
     REASONS,
@@ -46,7 +47,7 @@ class Metrics:
         monotonic: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._routes = tuple(dict.fromkeys(routes))
+        self._routes, self._accounts = tuple(dict.fromkeys(routes)), tuple(dict.fromkeys(accounts))
         self._allowed = {
             Source.ROUTES: frozenset((*self._routes, *MemoryWorker, names.NONE)),  # model calls and cost of a worker stand under its name
             Source.ACCOUNTS: frozenset(accounts),
@@ -68,7 +69,7 @@ class Metrics:
 
     def prime(self) -> None:
         """A counter first touched by its first event never shows that event in `increase()`: legal combinations start at 0."""
-        for metric, labels in legal_combinations(self._routes):
+        for metric, labels in legal_combinations(self._routes, self._accounts):
             self.add(metric, labels, 0)
 
     def labels(self, metric: Metric, given: Labels) -> dict[str, str]:
@@ -125,6 +126,7 @@ class Latest:
         self._lock = threading.Lock()
         self._sessions: dict[tuple[str, str], SessionSeen] = {}
         self._lanes: dict[tuple[str, str], LaneDepth] = {}
+        self._accounts: dict[str, tuple[AccountState, float]] = {}  # and when its rest is over
         self._last_event = monotonic()
         self.lines: Callable[[Metric, Stream], int] = lambda metric, stream: 0  # of the log files; their writer keeps the sums
 
@@ -140,6 +142,10 @@ class Latest:
 
     def event(self) -> None:
         self._last_event = self._monotonic()
+
+    def account(self, fact: AccountSeen) -> None:
+        with self._lock:
+            self._accounts[fact.account] = (fact.state, self._monotonic() + fact.rest_seconds)
 
     def values(self, metric: Metric) -> list[tuple[Labels, float]]:
         with self._lock:
@@ -157,6 +163,8 @@ class Latest:
                 for state in SessionState
                 for labels, count in self._by_route(((s.route, int(s.state is state)) for s in sessions), sum)
             ]
+        if metric is names.ACCOUNT_STATE:
+            return self._by_account()
         if metric is names.LANE_DEPTH:
             return self._by_route(((lane.route, lane.depth) for lane in lanes), sum)
         if metric is names.SLACK_LAST_EVENT_AGE:
@@ -165,6 +173,17 @@ class Latest:
             return [({"stream": stream}, self.lines(metric, stream)) for stream in Stream]
         raise KeyError(f"nobody reads the gauge {metric.name}")
 
+    def _by_account(self) -> list[tuple[Labels, float]]:
+        """Nobody tells the end of a rest: it is over when its time has come."""
+        with self._lock:
+            accounts = dict(self._accounts)
+        values: list[tuple[Labels, float]] = []
+        for name, (told, until) in accounts.items():
+            rests = told in (AccountState.LIMITED, AccountState.REFUSED)
+            now = AccountState.AVAILABLE if rests and self._monotonic() >= until else told
+            values += [({"account": name, "state": state}, int(state is now)) for state in AccountState]
+        return values
+
     def _by_route(self, pairs: Iterable[tuple[str, int]], fold: Callable[[list[int]], int]) -> list[tuple[Labels, float]]:
         values: dict[str, list[int]] = {route: [0] for route in self._routes}
         for route, value in pairs:
@@ -172,11 +191,12 @@ class Latest:
         return [({"route": route}, fold(numbers)) for route, numbers in values.items()]
 
 
-def legal_combinations(routes: Sequence[str]) -> list[tuple[Metric, Labels]]:
+def legal_combinations(routes: Sequence[str], accounts: Sequence[str] = ()) -> list[tuple[Metric, Labels]]:
     """Every label set that a counter can really show, and no other."""
+    by_account = [(names.ACCOUNT_SWITCHES, {"account": account, "cause": cause}) for account in accounts for cause in SwitchCause]
     by_route = [(metric, {"route": route, **labels}) for route in routes for metric, labels in _legal_of_a_route()]
     nowhere = [(names.MESSAGES, {"route": names.NONE, **labels}) for labels in _dropped()]
-    return [*_legal_without_route(), *by_route, *nowhere]
+    return [*_legal_without_route(), *by_route, *by_account, *nowhere]
 
 
 def _legal_of_a_route() -> Iterator[tuple[Metric, Labels]]:

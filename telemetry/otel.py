@@ -15,9 +15,10 @@ from opentelemetry._logs import Logger, SeverityNumber
 from opentelemetry.context import Context
 from opentelemetry.util.types import AnyValue
 
-from telemetry import events, memory_events, metric_names
+from telemetry import account_events, events, memory_events, metric_names
+from telemetry.account_events import AccountState
 from telemetry.emit import AttrValue
-from telemetry.events import DropReason, Fact, Outcome, RefetchOutcome, SlackOutcome, Thread
+from telemetry.events import DropReason, Fact, Outcome, RefetchOutcome, ResetCause, SlackOutcome, Thread
 from telemetry.metrics import Metrics
 from telemetry.names import INJECTED, Attr, Event, SpanName
 from telemetry.otel_memory import MemorySinks
@@ -77,6 +78,14 @@ class OtelEmit(Spans):
                 self._session_started(fact)
             case events.SessionSeen():
                 self._metrics.latest.session(fact)
+            case account_events.AccountSeen():
+                self._metrics.latest.account(fact)
+                about = {Attr.SESSION_ACCOUNT: fact.account, Attr.ACCOUNT_STATE: fact.state, Attr.ACCOUNT_REST: fact.rest_seconds}
+                rests = f" for {fact.rest_seconds:.0f} s" if fact.rest_seconds else ""
+                severity = SeverityNumber.INFO if fact.state is AccountState.AVAILABLE else SeverityNumber.WARN
+                self._log(Event.ACCOUNT_STATE, about, f"{fact.account} {fact.state}{rests}", severity)
+            case account_events.AccountSwitched():
+                self._account_switched(fact)
             case events.LaneWaited():
                 self._metrics.record(metric_names.LANE_WAIT_DURATION, {"route": fact.route}, fact.seconds)
             case events.LaneDepth():
@@ -183,7 +192,8 @@ class OtelEmit(Spans):
         self._metrics.add(metric_names.SESSION_FORGOTTEN, labels, fact.forgotten)
         reset = self._reset_span(fact, about)
         what = f"{fact.cause}, {fact.how}, {fact.forgotten} threads forgotten"
-        self._log(Event.SESSION_RESET, about, what, context=trace.set_span_in_context(reset))
+        severity = SeverityNumber.WARN if fact.cause is ResetCause.COMPACTION_INFERRED else SeverityNumber.INFO
+        self._log(Event.SESSION_RESET, about, what, severity, context=trace.set_span_in_context(reset))
 
     def _reset_span(self, fact: events.SessionReset, about: About) -> trace.Span:
         """The only span that a sink makes: a child of what caused or met the reset, else a root with a link to the last reply."""
@@ -203,6 +213,16 @@ class OtelEmit(Spans):
         }
         self._metrics.record(metric_names.SESSION_START_DURATION, {"route": fact.route, "how": fact.how}, fact.seconds)
         self._log(Event.SESSION_STARTED, about, f"{fact.how} in {fact.seconds:.2f} s")
+
+    def _account_switched(self, fact: account_events.AccountSwitched) -> None:
+        about: About = {
+            **_session(fact.route, fact.key, fact.session_id),
+            Attr.SESSION_ACCOUNT: fact.account,
+            Attr.ACCOUNT_TO: fact.to,
+            Attr.ACCOUNT_CAUSE: fact.cause,
+        }
+        self._metrics.add(metric_names.ACCOUNT_SWITCHES, {"account": fact.account, "cause": fact.cause})
+        self._log(Event.ACCOUNT_SWITCHED, about, f"from {fact.account} to {fact.to}, {fact.cause}", SeverityNumber.WARN)
 
     def _reply_ended(self, fact: events.ReplyEnded) -> None:
         about: dict[Attr, AttrValue] = {

@@ -21,11 +21,11 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import format_trace_id
 
-from telemetry import events
+from telemetry import account_events, events
 from telemetry.events import Fact, Outcome
 from telemetry.memory_events import MemoryRunEnded, MemoryRunStarted
 from telemetry.names import Attr, SpanName
-from telemetry.status_file import STARTED, ReplyStatus, RunStatus, SessionStatus, Status, abandoned, read_status
+from telemetry.status_file import STARTED, AccountStatus, ReplyStatus, RunStatus, SessionStatus, Status, abandoned, read_status
 from telemetry.status_runs import Runs, current_trace, is_run, seconds_of, text_of
 from telemetry.status_writer import StatusWriter
 
@@ -53,6 +53,7 @@ class LatestStatus(SpanProcessor):
             reply=before.reply if before else None,
         )
         self._sessions: dict[tuple[str, str], SessionStatus] = {}
+        self._accounts: dict[str, AccountStatus] = {}
         self._lanes: dict[tuple[str, str], int] = {}
         self._runs = Runs(abandoned(before.memory) if before else None)
         self._writer = StatusWriter(path, self.latest) if path else None
@@ -65,6 +66,7 @@ class LatestStatus(SpanProcessor):
                 self._status,
                 at=self._now(),
                 sessions=tuple(self._sessions.values()),
+                accounts=tuple(self._accounts.values()),
                 queue_depth=sum(self._lanes.values()),
                 memory=self._runs.latest(),
             )
@@ -86,6 +88,8 @@ class LatestStatus(SpanProcessor):
                     del self._lanes[fact.route, fact.key]
             case events.SessionStarted():
                 self._set(account=fact.account)
+            case account_events.AccountSeen():
+                self._account(fact)
             case events.SlackConnection():
                 self._set(connected=fact.up, connections=fact.connections)
             case events.SlackReconnected():
@@ -118,6 +122,10 @@ class LatestStatus(SpanProcessor):
         )
         if len(self._sessions) > MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
+
+    def _account(self, fact: account_events.AccountSeen) -> None:
+        until = self._now() + fact.rest_seconds if fact.rest_seconds else 0.0
+        self._accounts[fact.account] = AccountStatus(name=fact.account, state=fact.state.value, until=until)
 
     def _reply_ended(self, fact: events.ReplyEnded) -> None:
         self._set(

@@ -66,6 +66,15 @@ class SessionStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccountStatus:
+    """`until`: when its rest is over, in seconds since the epoch; 0 where it does not rest."""
+
+    name: str
+    state: str
+    until: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """What a bot last said of itself. `connected` None: it has not said. `connections` that share the events of Slack."""
 
@@ -77,6 +86,7 @@ class Status:
     last_event_at: float | None = None
     model_kind: str = ""
     account: str = ""
+    accounts: tuple[AccountStatus, ...] = ()
     queue_depth: int = 0
     sessions: tuple[SessionStatus, ...] = ()
     memory: RunStatus | None = None
@@ -114,6 +124,7 @@ def loads(text: str) -> Status:
         last_event_at=None if read["last_event_at"] is None else _number(read["last_event_at"]),
         model_kind=_text(read["model_kind"]),
         account=_text(read["account"]),
+        accounts=tuple(AccountStatus(**_typed(each, AccountStatus.__annotations__)) for each in read.get("accounts", ())),
         queue_depth=_whole(read["queue_depth"]),
         sessions=tuple(SessionStatus(**_typed(session, SessionStatus.__annotations__)) for session in read["sessions"]),
         memory=RunStatus(**_typed(read["memory"], RunStatus.__annotations__)) if read["memory"] else None,

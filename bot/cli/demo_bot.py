@@ -24,7 +24,14 @@ from bot.workspace import RunningBot, Workspace
 from telemetry.receiver import Receiver
 
 CONFIG = """\
-# The demo's own: compactions must come where it causes them.
+# The demo's own: compactions must come where it causes them, an account has to have one behind it, and a process to make room.
+[claude]
+max_resident = 1
+
+[accounts.first]
+[accounts.second]
+key_env = "ANTHROPIC_API_KEY_2"
+
 [routes.main]
 channels = ["*"]
 rotate_at = 150_000

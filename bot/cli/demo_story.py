@@ -14,11 +14,12 @@ from typing import Any
 from bot.cli import CommandError
 from bot.cli.demo_bot import Answer, DemoBot
 
-RELEASE, GENERAL = "release", "general"
+RELEASE, GENERAL, ELSEWHERE = "release", "general", "hiring"  # the last one is private: it has a session of its own
 QUESTION = "Why does 4.2 not go out on Thursday 29 October, and what is the new date?"
 DECISION = "We decided: release branches are cut on Mondays."
 FACT = "3 November"  # in a message of the old thread, and in no question
 OVER_ROTATE_AT, OVER_AUTOCOMPACT = 160_000, 90_000  # tokens that the model reports; the demo's limits are 150,000 and 67,000
+BELOW_BOTH = 60_000  # and far more than the context really holds
 SPANS = ("process slack", "lane.wait", "thread.gate", "thread.refetch", "thread.inject", "invoke_agent main", "slack.reply")
 
 
@@ -102,7 +103,7 @@ def _compaction_inside_turn_asks_again(bot: DemoBot, seen: _Seen) -> tuple[bool,
 def _resume_resets(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
     code = bot.stop()
     bot.start()
-    ok, evidence = _read_back(bot, seen, cause="restart", reason="after_restart")
+    ok, evidence = _read_back(bot, seen, cause="restart", reason="after_restart", met=True)
     how = {s["attributes"]["insomnia.reset.how"] for s in bot.resets("restart")}
     return ok and code == 0 and how == {"resume"}, f"bot stopped (exit {code}) and started, session resumed; {evidence}"
 
@@ -155,7 +156,10 @@ def _bot_log_line(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
 
 
 def _status_line(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
-    line, status = bot.command("status", "--line").strip(), json.loads(bot.command("status", "--json"))
+    for _ in _patience():  # the line tells an age in seconds, and the two are asked one after the other
+        line, status = bot.command("status", "--line").strip(), json.loads(bot.command("status", "--json"))
+        if status["line"] == line:
+            break
     (session,) = [s for s in status["sessions"] if s["route"] == "main"]
     ok = bool(line) and status["line"] == line and status["bot"]["up"] and session["known_threads"] > 0
     return ok, f"{line}; bot up, route main {session['state']} with {_many(session['known_threads'], 'known thread')}"
@@ -190,6 +194,25 @@ def _actionbar_follows(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
         if ok:
             break
     return ok, line
+
+
+def _account_switch_resets(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    bot.script(step="limit", resets_at=int(time.time()) + 3_600)  # of the account that is asked next
+    ok, evidence = _read_back(bot, seen, cause="account_switch", reason="after_account_switch", met=True)
+    accounts = {a["name"]: a["state"] for a in json.loads(bot.command("status", "--json"))["accounts"]}
+    return ok and accounts == {"first": "limited", "second": "available"}, f"accounts {json.dumps(accounts)}; {evidence}"
+
+
+def _hibernate_resets(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    other = bot.ask(ELSEWHERE, bot.threads(ELSEWHERE)[0]["thread_ts"], "What is this thread about?")
+    ok, evidence = _read_back(bot, seen, cause="hibernate", reason="after_resume")
+    return ok and other.outcome == "answered", f"another session took the only place for a process; {evidence}"
+
+
+def _inferred_compaction_resets(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+    bot.script(step="usage", tokens=BELOW_BOTH)
+    bot.ask(RELEASE, seen.thread, "Thank you once more.")
+    return _read_back(bot, seen, cause="compaction_inferred", reason="after_compaction", met=True)
 
 
 def _patience() -> Iterator[None]:
@@ -228,14 +251,20 @@ ACTS: tuple[Callable[[DemoBot, _Seen], tuple[bool, str]], ...] = (
     _extract_staged,
     _audit_lines,
     _actionbar_follows,
+    _account_switch_resets,
+    _hibernate_resets,
+    _inferred_compaction_resets,
 )
 
 
-def _read_back(bot: DemoBot, seen: _Seen, *, cause: str, reason: str) -> tuple[bool, str]:
-    """After a reset: the next message in the thread reads it again, and its text is in the request that reached the model."""
-    resets = bot.resets(cause)
+def _read_back(bot: DemoBot, seen: _Seen, *, cause: str, reason: str, met: bool = False) -> tuple[bool, str]:
+    """After a reset: the next message in the thread reads it again, and its text is in the request that reached the model.
+
+    `met`: the reset is met by that message itself.
+    """
+    resets = [] if met else bot.resets(cause)
     a = bot.ask(RELEASE, seen.thread, QUESTION)
-    resets = resets or bot.resets(cause)  # a restart is met by the reply itself
+    resets = resets or bot.resets(cause)
     ok = _gate(a)[:2] == ("refetched", reason) and FACT in a.prompt and FACT in a.text and len(resets) == 1
     forgot = int(resets[0]["attributes"]["insomnia.reset.forgotten"]) if resets else 0
     told = f"{_many(len(resets), 'reset')} {cause}, {_many(forgot, 'thread')} forgotten"

@@ -77,7 +77,9 @@ def _alone(settings: Settings, workspace: Workspace, worker: str) -> list[Result
 async def _run_here(settings: Settings, workspace: Workspace, worker: str, *, cli: Cli, emit: Emit) -> list[Result]:
     from contextlib import AsyncExitStack
 
-    from bot.assembly import credential_of, model_of
+    from bot.accounts import Accounts
+    from bot.assembly import credentials_of, model_of
+    from bot.clock import SystemClock
     from bot.local.model import EmbeddedModel
     from bot.memory_control import as_json
     from bot.memory_parts import consolidate_here, extract_here, worker_for
@@ -86,7 +88,8 @@ async def _run_here(settings: Settings, workspace: Workspace, worker: str, *, cl
         url = settings.base_url
         if settings.model_kind == "embedded":
             url = (await stack.enter_async_context(EmbeddedModel(control_token=""))).url
-        process = worker_for(workspace.state, cli=cli, model_url=url, credential=credential_of(settings), emit=emit)
+        accounts = Accounts(credentials_of(settings), clock=SystemClock(), emit=emit)
+        process = worker_for(workspace.state, cli=cli, model_url=url, accounts=accounts, emit=emit)
         here = extract_here if worker == EXTRACT else consolidate_here
         ended = await here(workspace.state, worker=process, model=model_of(settings), emit=emit)
     return [as_json(result) for result in ended]

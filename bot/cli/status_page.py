@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from bot.cli.terminal import grey, one_line, table
 from bot.workspace import RunningBot
 from telemetry.actionbar import age
-from telemetry.status_file import SessionStatus, Status, abandoned
+from telemetry.status_file import AccountStatus, SessionStatus, Status, abandoned
 
 if TYPE_CHECKING:
     from bot.cli.status import Seen
 
 JSON_VERSION = 1
+AVAILABLE = "available"
 MOST_SESSIONS = 20  # rows of the page; `--json` has them all
 ASKS = {"embedded": "the embedded workspace", "socket": "real Slack (Socket Mode)", "http": "real Slack (HTTP)"}
 ANSWERS = {"embedded": "the embedded model", "anthropic": "Claude"}
@@ -40,6 +41,7 @@ def as_json(seen: Seen, line: str) -> dict[str, Any]:
             "last_event_age_s": None if last_event is None else round(max(0.0, seen.now - last_event), 1),
         },
         "model": {"kind": (now_up.model_kind or None) if now_up else None, "account": (now_up.account or None) if now_up else None},
+        "accounts": [_account(account, seen.now) for account in now_up.accounts] if now_up else [],
         "sessions": [_session(session) for session in now_up.sessions] if now_up else [],
         "queue": {"depth": now_up.queue_depth if now_up else None},
         "memory": _memory(status, up=bot is not None),
@@ -77,6 +79,8 @@ def _of_status(seen: Seen, status: Status) -> Iterator[tuple[str, str]]:
     yield "Slack", f"{ASKS.get(status.slack_mode, status.slack_mode) or 'unknown'}, {connected}{shared}, {event}"
     account = f", account {status.account}" if status.account else ", not asked yet"
     yield "Model", f"{ANSWERS.get(status.model_kind, status.model_kind) or 'unknown'}{account}"
+    if len(status.accounts) > 1 or any(_state(account, seen.now) != AVAILABLE for account in status.accounts):
+        yield "Accounts", "; ".join(_in_words(account, seen.now) for account in status.accounts)
     waiting = {0: "empty", 1: "1 message waits or is being answered"}
     yield "Queue", waiting.get(status.queue_depth, f"{status.queue_depth} messages wait or are being answered")
     if reply := status.reply:
@@ -84,6 +88,21 @@ def _of_status(seen: Seen, status: Status) -> Iterator[tuple[str, str]]:
         where = f" in route {reply.route}" if reply.route else ""
         trace = f"; trace {reply.trace_id}" if reply.trace_id else ""
         yield "Reply", f"{reply.outcome}{why} {age(seen.now - reply.at)} ago, after {reply.seconds:.1f} s{where}{trace}"
+
+
+def _state(account: AccountStatus, now: float) -> str:
+    """Nobody tells that a rest is over."""
+    return AVAILABLE if account.until and account.until <= now else account.state
+
+
+def _in_words(account: AccountStatus, now: float) -> str:
+    until = f" until {_here(account.until)}" if account.until > now else ""
+    return f"{one_line(account.name)} {one_line(_state(account, now))}{until}"
+
+
+def _account(account: AccountStatus, now: float) -> dict[str, Any]:
+    rests = account.until > now
+    return {"name": account.name, "state": _state(account, now), "until": _timestamp(account.until) if rests else None}
 
 
 def _of_sessions(status: Status) -> Iterator[str]:
@@ -129,6 +148,13 @@ def _memory(status: Status | None, *, up: bool) -> dict[str, Any] | None:
         "ts": _timestamp(run.at),
         "trace_id": run.trace_id or None,
     }
+
+
+def _here(seconds: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError, OSError):
+        return "?"
 
 
 def _timestamp(seconds: float) -> str:

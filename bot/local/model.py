@@ -138,7 +138,8 @@ class EmbeddedModel:
         return web.json_response(reply.as_json())
 
     async def _stream(self, request: web.Request, reply: Reply, effect: Respond | Hang | Drop | BreakStream) -> web.StreamResponse:
-        response = web.StreamResponse(headers={**STREAM_HEADERS, "request-id": new_id("req")})
+        more = effect.headers if isinstance(effect, Respond) else {}
+        response = web.StreamResponse(headers={**STREAM_HEADERS, "request-id": new_id("req"), **more})
         await response.prepare(request)
         for event in reply.opening():
             await response.write(sse(event))

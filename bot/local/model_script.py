@@ -121,10 +121,14 @@ class Script:
 
     def limit(self, resets_at: int, **binding: Unpack[Binding]) -> None:
         """A usage limit that is reached. `resets_at`: seconds since the epoch."""
-        unified = {"status": "rejected", "reset": str(resets_at), "representative-claim": "five_hour"}
-        headers = {f"anthropic-ratelimit-unified-{name}": value for name, value in unified.items()} | {"x-should-retry": "false"}
+        headers = _unified("rejected", resets_at) | {"x-should-retry": "false"}
         message = "This request would exceed your account's rate limit. Please try again later."
         self._then(Refuse(status=429, type=ERROR_TYPES[429], message=message, headers=headers), binding)
+
+    def near_limit(self, resets_at: int, **binding: Unpack[Binding]) -> None:
+        """An answer that says that most of the usage limit is spent. The CLI tells of it where it was started with an OAuth token."""
+        window = {"5h-utilization": "0.93", "5h-reset": str(resets_at), "5h-surpassed-threshold": "0.9"}
+        self._then(Respond(headers=_unified("allowed_warning", resets_at, **window)), binding)
 
     def compact_error(self, status: int, **binding: Unpack[Binding]) -> None:
         self._then(_refusal(status), binding, compaction=True)
@@ -140,7 +144,8 @@ STEPS: dict[str, Callable[..., None]] = {
     method.__name__: method
     for method in (
         *(Script.usage, Script.say, Script.tool, Script.empty, Script.stop, Script.slow, Script.hang, Script.drop),
-        *(Script.stream_error, Script.error, Script.too_long, Script.limit, Script.compact_error, Script.compact_hang),
+        *(Script.stream_error, Script.error, Script.too_long, Script.limit, Script.near_limit),
+        *(Script.compact_error, Script.compact_hang),
     )
 }
 _BINDING_TYPES: dict[str, type] = {"match": str, "key": str, "memory": bool, "times": int, "usage": int}
@@ -163,6 +168,11 @@ def _check_arguments(step: str, method: Callable[..., None], arguments: Mapping[
             raise BadStep(f"step {step!r} does not take {name!r}")
         if isinstance(value, bool) != (_TYPES[name] == (bool,)) or not isinstance(value, _TYPES[name]):
             raise BadStep(f"step {step!r}: {name!r} must be {_TYPES[name][-1].__name__}, not {value!r}")
+
+
+def _unified(status: str, resets_at: int, **more: str) -> dict[str, str]:
+    told = {"status": status, "reset": str(resets_at), "representative-claim": "five_hour", **more}
+    return {f"anthropic-ratelimit-unified-{name}": value for name, value in told.items()}
 
 
 def _refusal(status: int, *, type: str = "", message: str = "", retry_after: float | None = None) -> Refuse:

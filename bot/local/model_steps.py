@@ -15,12 +15,13 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Respond:
-    """`text` None: by the rules; "" : no text at all. `seconds`: how long the answer takes."""
+    """`text` None: by the rules; "" : no text at all. `seconds`: how long the answer takes. `headers`: besides the usual ones."""
 
     text: str | None = None
     tool: ToolCall | None = None
     stop_reason: str = ""
     seconds: float = 0.0
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

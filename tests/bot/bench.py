@@ -12,7 +12,10 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+from bot.account_rests import AccountRests
+from bot.accounts import Accounts
 from bot.app import App
+from bot.config import Credential
 from bot.inbox import Inbox
 from bot.intake import Audience, Intake
 from bot.persistent_session import PersistentSession, SessionParts
@@ -84,6 +87,8 @@ class Bench:
         bots: Sequence[str] = (),
         language: str = "en",
         me: Me = ME,
+        accounts: Sequence[str] = ("work",),
+        max_resident: int = 32,
         before: Bench | None = None,
     ) -> None:
         self.folder, self.settings = folder, settings or routes()
@@ -94,7 +99,9 @@ class Bench:
         self.db: sqlite3.Connection = open_state(folder / "state.db")
         boot = "second" if before else "first"
         self.inbox, self.threads = Inbox(self.db, clock=self.clock), ThreadRoutes(self.db, clock=self.clock, boot=boot)
-        self.sessions = Sessions(self._parts())
+        credentials = [Credential(name, "ANTHROPIC_API_KEY", f"key-of-{name}") for name in accounts]
+        self.accounts = Accounts(credentials, clock=self.clock, emit=self.emit, rests=AccountRests(self.db))
+        self.sessions = Sessions(self._parts(), max_resident=max_resident)
         self.reader = ThreadReader(self.slack, self.inbox, me=me, clock=self.clock, emit=self.emit)
         self.router = Router(reader=self.reader, inbox=self.inbox, threads=self.threads, emit=self.emit, tz=UTC)
         audience = Audience(users=users, bots=bots)
@@ -110,6 +117,7 @@ class Bench:
             me=me,
             clock=self.clock,
             emit=self.emit,
+            tz=UTC,
         )
         self.app = App(
             inbox=self.inbox,
@@ -141,7 +149,7 @@ class Bench:
             clock=self.clock,
             emit=self.emit,
             system_prompt=lambda route: f"system prompt of {route.name}",
-            credential=lambda: ("work", None),
+            accounts=self.accounts,
         )
 
     # -- people --------------------------------------------------------------------------------------------------------

@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from bot.accounts import Accounts
 from bot.claude_cli import CliStarter
 from bot.claude_launch import find_cli
 from bot.claude_worker import ClaudeWorker
 from bot.clock import SystemClock
+from bot.config import Credential
 from bot.local.model import EmbeddedModel
 from tests.bot.cli_sessions import KEY, runs
 from tests.bot.ground import RecordingEmit
 
+SPARE_KEY = "made-up-key-of-the-spare-account"
 PLACEHOLDER = "DeferredToolPlaceholder"  # the CLI's own, and it does nothing
 
 
@@ -21,8 +24,9 @@ class WorkerGround:
         self.folder, self.model, self.emit = folder, model, emit or RecordingEmit()
         own = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "SLACK_BOT_TOKEN": "xoxb-secret", "GITHUB_TOKEN": "gh-secret"}
         starter = CliStarter(find_cli(""), folder=folder, base_url=model.url, clock=SystemClock(), inherited=own)
-        credential = ("main", ("ANTHROPIC_API_KEY", KEY))
-        self.worker = ClaudeWorker(starter, folder=folder, credential=lambda: credential, emit=self.emit)
+        credentials = [Credential("main", "ANTHROPIC_API_KEY", KEY), Credential("spare", "ANTHROPIC_API_KEY", SPARE_KEY)]
+        self.accounts = Accounts(credentials, clock=SystemClock(), emit=self.emit)
+        self.worker = ClaudeWorker(starter, folder=folder, accounts=self.accounts, emit=self.emit)
 
     @property
     def pids(self) -> list[int]:

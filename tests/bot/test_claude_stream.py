@@ -18,6 +18,7 @@ from bot.ports import (
     Compacted,
     Compacting,
     CompactionGaveUp,
+    LimitTold,
     StreamEvent,
     ToolEnded,
     ToolStarted,
@@ -165,6 +166,15 @@ def test_a_usage_limit_is_an_error_and_its_banner_no_answer() -> None:
     (answer,) = Turns("usage_limit").answers
 
     assert (answer.error, answer.status) == ("rate_limit", 429)
+
+
+def test_a_plan_tells_that_it_is_near_its_limit_and_when_the_limit_ends() -> None:
+    turns = Turns("usage_limit_of_a_plan")
+    near, beyond = turns.answers
+
+    assert [told.near for told in turns.all(LimitTold)] == [True]
+    assert (near.error, near.resets_at) == (None, None) and near.text.startswith(ANSWERED)
+    assert (beyond.error, beyond.resets_at) == ("rate_limit", 4_102_444_800.0) and "hit your" in beyond.text
 
 
 def test_a_single_exchange_that_is_too_long_is_named_so() -> None:

@@ -16,6 +16,7 @@ from bot.ports import (
     Compacted,
     Compacting,
     CompactionGaveUp,
+    LimitTold,
     StreamEvent,
     ToolStarted,
     Usage,
@@ -154,6 +155,73 @@ def test_the_summary_and_replayed_messages_are_no_events() -> None:
 @pytest.mark.parametrize("kind", ["command_lifecycle", "rate_limit_event", "prompt_suggestion", "", None, 7, ["system"]])
 def test_kinds_of_lines_that_nobody_knows_are_passed_over(kind: object) -> None:
     assert fed({"type": kind, "subtype": "compact_boundary"}, system(str(kind))) == []
+
+
+def limit_event(status: str, **more: object) -> Line:
+    return {"type": "rate_limit_event", "rate_limit_info": {"status": status, "resetsAt": 1_700_003_600, **more}}
+
+
+def said_by(model: str, text: str) -> Line:
+    return {"type": "assistant", "message": {"id": "msg_9", "model": model, "content": [{"type": "text", "text": text}]}}
+
+
+@pytest.mark.parametrize(
+    ("told", "near"),
+    [(limit_event("allowed"), [False]), (limit_event("allowed_warning", utilization=0.93), [True]), (limit_event("rejected"), [])],
+)
+def test_c054_how_an_account_stands_is_told_and_a_rejection_is_left_to_the_turns_end(told: Line, near: list[bool]) -> None:
+    assert [event.near for event in fed(told) if isinstance(event, LimitTold)] == near
+
+
+@pytest.mark.parametrize(
+    "told", [limit_event("rejected", isUsingOverage=True), limit_event("new_word"), {"type": "rate_limit_event", "rate_limit_info": 7}]
+)
+def test_what_says_nothing_of_the_account_is_passed_over(told: Line) -> None:
+    assert fed(told) == []
+
+
+BANNERS = ("You've hit your session limit · resets 11:13pm (UTC)", "You've hit your limit - resets 11:13pm (UTC)")
+
+
+@pytest.mark.parametrize("banner", BANNERS)
+@pytest.mark.parametrize("is_error", [True, False])
+@pytest.mark.parametrize("spoken", [True, False], ids=["spoken", "result_alone"])
+def test_c053_a_banner_is_an_error_however_it_arrives_and_tells_when_the_limit_ends(banner: str, is_error: bool, spoken: bool) -> None:
+    stream = Stream()
+    stream.feed(said_by("<synthetic>", banner) if spoken else system("init"), 1_700_000_000.0)
+
+    answer = stream.answer({"subtype": "success", "is_error": is_error, "result": banner})
+
+    assert (answer.error, answer.resets_at) == ("rate_limit", 1_700_003_580.0)
+
+
+@pytest.mark.parametrize("banner", BANNERS)
+def test_c053_a_model_that_quotes_a_banner_has_answered(banner: str) -> None:
+    stream = Stream()
+    stream.feed(said_by("claude-opus-5-5", banner), 0.0)
+
+    answer = stream.answer({"subtype": "success", "is_error": False, "result": banner})
+
+    assert (answer.error, answer.text) == (None, banner)
+
+
+def test_the_event_knows_better_than_the_banner_when_the_limit_ends() -> None:
+    stream = Stream()
+    stream.feed(limit_event("rejected"), 1_700_000_000.0)
+    stream.feed(said_by("<synthetic>", BANNERS[0]), 1_700_000_000.0)
+
+    assert stream.answer({"subtype": "success", "is_error": True, "result": BANNERS[0]}).resets_at == 1_700_003_600.0
+
+
+def test_what_the_cli_words_itself_is_no_answer() -> None:
+    stream = Stream()
+    stream.feed(said_by("<synthetic>", "Something of the CLI's own"), 0.0)
+
+    assert stream.answer({"subtype": "success", "is_error": False, "result": "Something of the CLI's own"}).error == "model_error"
+
+
+def test_microcompaction_leaves_the_threads_where_they_are() -> None:
+    assert [type(event).__name__ for event in fed(system("microcompact_boundary"))] == ["Trimmed"]
 
 
 def test_an_error_is_forgotten_with_its_turn() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
@@ -17,11 +18,12 @@ import pytest
 from bot.claude_extract import ClaudeExtractModel
 from bot.claude_worker import end_orphans
 from bot.local.model import EmbeddedModel
+from bot.ports import Answer
 from memory.extract_model import ExtractRequest, StageResult
 from memory.model_end import ModelEnd, ModelHow
 from telemetry.names import Attr, SpanName
 from tests.bot.cli_sessions import KEY, until
-from tests.bot.cli_workers import PLACEHOLDER, WorkerGround
+from tests.bot.cli_workers import PLACEHOLDER, SPARE_KEY, WorkerGround
 
 pytestmark = pytest.mark.cli
 STAGE = "mcp__insomnia__stage_candidates"
@@ -101,6 +103,30 @@ async def test_no_shell_no_file_no_network_no_memory_and_no_secret_but_its_own(g
     assert not [w for w in ("Friday", KEY, "You note") if w in argv] and "--no-session-persistence" in argv and "--tools=\0" in argv
     assert not [w for w in ("xoxb-secret", "gh-secret", "SLACK") if w in environ] and "CLAUDE_CODE_DISABLE_AUTO_MEMORY=1" in environ
     assert "the secret of this machine" not in json.dumps([request.body for request in ground.model.requests])
+
+
+@pytest.mark.parametrize("status", [429, 403])
+async def test_a_worker_asks_the_account_that_does_not_rest_and_says_which_one_has_to(ground: Ground, status: int) -> None:
+    if status == 429:
+        ground.model.script.limit(int(time.time()) + 3_600, memory=True, key=KEY)
+    else:
+        ground.model.script.error(status, memory=True, key=KEY)
+
+    refused, done = await ground.propose(), await ground.propose()
+
+    assert (refused.how, done.how) == (ModelHow.ERROR, ModelHow.ENDED)
+    assert [request.key for request in ground.model.requests if request.is_memory] == [KEY, SPARE_KEY, SPARE_KEY]
+    assert ground.accounts.choose().account == "spare" and len(ground.staged) == 1
+
+
+async def test_where_all_accounts_rest_no_worker_is_started(ground: Ground) -> None:
+    for name in ("main", "spare"):
+        ground.accounts.heard(name, Answer(text="", error="rate_limit", resets_at=time.time() + 3_600))
+
+    ended = await ground.propose()
+
+    assert (ended.how, ended.detail) == (ModelHow.ERROR, "all accounts rest")
+    assert ground.model.requests == [] and ground.kept == []
 
 
 async def test_a_tool_that_is_not_offered_cannot_be_called(ground: Ground) -> None:

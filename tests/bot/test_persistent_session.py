@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.accounts import Accounts
+from bot.config import Credential
 from bot.persistent_session import PersistentSession, SessionParts
 from bot.ports import Answer, CallEnded, Compacting, CompactionGaveUp, SessionDied, StartFailed, StreamEvent, TurnDeadline, Usage
 from bot.routes import RouteSettings
@@ -40,7 +42,7 @@ class Place:
             clock=self.clock,
             emit=self.emit,
             system_prompt=lambda route: f"prompt of {route.name}",
-            credential=lambda: ("work", ("ANTHROPIC_API_KEY", "sk")),
+            accounts=Accounts([Credential("work", "ANTHROPIC_API_KEY", "sk")], clock=self.clock, emit=self.emit),
         )
         return PersistentSession(ROUTE, "main", parts)
 
@@ -127,6 +129,7 @@ async def test_where_neither_the_old_nor_a_fresh_session_starts_the_old_id_is_no
 
     with pytest.raises(StartFailed):
         await place.session.ready()
+    place.clock.advance(60.0)
     await place.turn()
 
     assert [launch.resume for launch in place.claude.launches] == [False, True, False, False]
@@ -186,6 +189,39 @@ async def test_a_death_that_nobody_noticed_leaves_nothing_behind(place: Place) -
 
     assert place.resets == [("crash", "resume", 1)]
     assert [span.ends for span in place.emit.named("session")] == [1, 0]
+
+
+async def test_only_a_living_session_that_nobody_waits_for_is_idle(place: Place) -> None:
+    assert not place.session.is_idle
+    await place.turn()
+    assert place.session.is_idle
+
+    async with place.session.turn():
+        assert not place.session.is_idle
+    await place.session.hibernate()
+
+    assert not place.session.is_idle and place.claude.process.closed
+
+
+async def test_who_has_no_process_has_nothing_to_hibernate(place: Place) -> None:
+    await place.session.hibernate()
+
+    assert place.session.state is SessionState.STOPPED and place.resets == []
+
+
+async def test_what_the_cli_compacted_without_a_word_is_found_out_before_the_mark(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    place.claude.turn(called(60_000), Answer(text="first"))
+    await place.turn()
+    for tokens in (8_000, 60_000, 9_000):
+        place.claude.turn(called(tokens), Answer(text="from a summary"))
+        await place.turn()
+
+    assert [(f.cause.value, f.how.value, f.forgotten, f.pre_tokens, f.post_tokens) for f in place.emit.of(SessionReset)] == [
+        ("compaction_inferred", "none", 1, 60_000, 8_000),
+        ("compaction_inferred", "none", 1, 60_000, 9_000),
+    ]
+    assert not place.session.knows_thread(THREAD) and place.session.context_tokens == 9_000
+    assert capsys.readouterr().err.count("did not announce") == 1
 
 
 # -- turns -------------------------------------------------------------------------------------------------------------

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import pytest
 
 from bot.messages import Message
-from bot.ports import Answer, Compacting, CompactionGaveUp, SlackError, ToolEnded, ToolStarted
+from bot.ports import Answer, Compacting, CompactionGaveUp, SlackError, StreamEvent, ToolEnded, ToolStarted, Trimmed
 from bot.routes import Destination
 from telemetry.events import AskedAgain, FailReason, GateDecided, ThreadInjected
 from telemetry.names import Attr
 from tests.bot.bench import KNOWN, NEW, Bench, block, question, quoted, routes
 from tests.bot.conftest import Make
-from tests.bot.fakes import CODE, EPOCH, GENERAL, called, compacted
+from tests.bot.fakes import CLEARED, CODE, EPOCH, GENERAL, called, compacted
 
 TALK = ("The code is walnut.", "And the alarm is off.")
 
@@ -117,7 +117,7 @@ async def test_what_others_wrote_in_a_known_thread_reaches_the_next_prompt(bench
 async def test_an_answer_made_after_a_compaction_is_not_given_out_and_its_thread_is_read_in_again(bench: Bench) -> None:
     root = bench.old_thread(*TALK)
     await bench.ask("What is the code?", thread=root)
-    bench.claude.turn(Compacting(EPOCH), compacted(), called(2_500), Answer(text="I know nothing of a code"))
+    bench.claude.turn(Compacting(EPOCH), compacted(), called(1_500), Answer(text="I know nothing of a code"))
 
     again = await bench.ask("What is the code?", thread=root)
 
@@ -219,8 +219,45 @@ async def test_a_compaction_between_two_turns_forgets_and_nothing_is_asked_twice
     assert bench.resets == [("compaction_auto", "none", 1)]
 
 
-TOOL_LOOP = (called(80_000), ToolStarted(EPOCH, "t1", "Read"), ToolEnded(EPOCH, "t1", False), compacted(), called(3_000))
-TOO_LONG = (Compacting(EPOCH), compacted(pre=200_000), called(2_500))
+async def test_an_answer_made_after_a_compaction_that_nobody_announced_is_not_given_out(bench: Bench) -> None:
+    root = bench.old_thread(*TALK)
+    bench.claude.turn(called(60_000), Answer(text="walnut"))
+    await bench.ask("What is the code?", thread=root)
+    bench.claude.turn(called(4_000), Answer(text="I know nothing of a code"))
+    bench.claude.turn(called(5_000), Answer(text="walnut"))
+
+    again = await bench.ask("What is the code?", thread=root)
+
+    assert (again.text, again.gate) == ("walnut", ("refetched", "after_compaction", "full"))
+    assert bench.resets == [("compaction_inferred", "none", 1)]
+    assert [(f.cause.value) for f in bench.emit.of(AskedAgain)] == ["compaction_inferred"]
+    assert [span.attributes[Attr.GEN_AI_COMPACTED] for span in bench.emit.named("invoke_agent main")] == [False, True, False]
+    assert bench.knows(root)
+
+
+@pytest.mark.parametrize("announced", [compacted(), Trimmed(EPOCH), CLEARED], ids=["compaction", "microcompaction", "cleared"])
+async def test_what_was_announced_between_two_turns_is_not_inferred_as_well(bench: Bench, announced: StreamEvent) -> None:
+    bench.claude.turn(called(60_000), Answer(text="walnut"))
+    await bench.ask("Hello")
+    bench.claude.process.stray(announced)
+    bench.claude.turn(called(4_000), Answer(text="hello again"))
+
+    assert (await bench.ask("Hello?")).text == "hello again"
+    assert "compaction_inferred" not in [cause for cause, *_ in bench.resets]
+
+
+async def test_old_tool_results_that_are_left_out_make_no_thread_unknown(bench: Bench) -> None:
+    root = bench.old_thread(*TALK)
+    bench.claude.turn(called(60_000), Answer(text="walnut"))
+    await bench.ask("What is the code?", thread=root)
+    bench.claude.turn(Trimmed(EPOCH), called(20_000), Answer(text="walnut"))
+
+    assert (await bench.ask("Sure?", thread=root)).gate == KNOWN
+    assert bench.resets == []
+
+
+TOOL_LOOP = (called(80_000), ToolStarted(EPOCH, "t1", "Read"), ToolEnded(EPOCH, "t1", False), compacted(), called(1_500))
+TOO_LONG = (Compacting(EPOCH), compacted(pre=200_000), called(1_500))
 
 
 @pytest.mark.parametrize("steps", [(compacted(), called()), TOOL_LOOP, TOO_LONG], ids=["turn_start", "tool_loop", "too_long"])

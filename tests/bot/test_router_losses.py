@@ -146,7 +146,16 @@ async def test_a_second_crash_is_told_and_the_next_message_is_answered(bench: Be
     assert lost.outcome == "failed" and "my session ended" in lost.text
     assert bench.outcomes[-1] == ("failed", FailReason.SESSION_DIED.value)
     await read_in_again(bench, root, "after_restart")
-    assert bench.resets == [("crash", "resume", 1), ("crash", "resume", 0)]
+    assert bench.resets == [("crash", "resume", 1), ("resume_failed", "fresh", 0)], "what died twice in a row is not resumed a third time"
+
+
+async def test_an_answer_between_two_crashes_makes_each_of_them_the_first(bench: Bench) -> None:
+    root = await known(bench)
+    for _ in range(2):
+        bench.claude.turn(SessionDied(-9))
+        assert (await bench.ask("Sure?", thread=root)).outcome == "answered"
+
+    assert [launch.resume for launch in bench.claude.launches] == [False, True, True]
 
 
 async def test_a_crash_of_an_idle_session_forgets_at_once(bench: Bench) -> None:

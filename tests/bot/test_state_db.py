@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot import state_db
-from bot.state_db import END_THE_OTHER, MAKE_WRITABLE, MOVE_AWAY, UPGRADE, VERSION, StateUnreadable, open_state
+from bot.state_db import END_THE_OTHER, MAKE_WRITABLE, MOVE_AWAY, SCHEMA_1, UPGRADE, VERSION, StateUnreadable, open_state
 
 
 def refused(path: Path) -> StateUnreadable:
@@ -117,6 +117,30 @@ def test_a_page_that_was_overwritten_is_found_at_the_start(tmp_path: Path) -> No
 def test_a_file_that_broke_off_is_told(tmp_path: Path) -> None:
     path = made(tmp_path / "state.db")
     path.write_bytes(path.read_bytes()[:9_000])
+
+    assert refused(path).remedy == MOVE_AWAY
+
+
+def test_a_file_of_the_version_before_is_carried_on_with_all_that_it_holds(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    earlier = sqlite3.connect(path)
+    earlier.executescript(f"{SCHEMA_1} PRAGMA user_version=1; INSERT INTO told VALUES ('x');")
+    earlier.close()
+
+    for _ in range(2):
+        db = open_state(path)
+        assert [r["what"] for r in db.execute("SELECT what FROM told")] == ["x"]
+        assert db.execute("SELECT count(*) FROM accounts").fetchone()[0] == 0
+        assert db.execute("PRAGMA user_version").fetchone()[0] == VERSION
+        db.close()
+
+
+def test_a_file_that_says_it_is_of_the_version_before_and_is_not_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    made(path)
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version=1")
+    db.close()
 
     assert refused(path).remedy == MOVE_AWAY
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from string import Formatter
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from bot import words
-from bot.words import HISTORY_UNREAD, NO_ANSWER, SENTENCES, Language, Sentence, language_of, say
+from bot.words import HISTORY_UNREAD, NO_ANSWER, NO_ANSWER_UNTIL, SENTENCES, Language, Sentence, language_of, moment, say
 from telemetry.events import FailReason, Reason
 
 
@@ -37,7 +39,7 @@ def test_every_failed_reading_and_every_failed_answer_has_its_words() -> None:
 
 def test_every_sentence_is_said_somewhere() -> None:
     code = [path.read_text("utf-8") for path in Path(words.__file__).parent.rglob("*.py") if path.name != "words.py"]
-    by_table = {*HISTORY_UNREAD.values(), *NO_ANSWER.values()}
+    by_table = {*HISTORY_UNREAD.values(), *NO_ANSWER.values(), *NO_ANSWER_UNTIL.values()}
 
     assert [s for s in Sentence if s not in by_table and not any(f"Sentence.{s.name}" in text for text in code)] == []
 
@@ -63,3 +65,25 @@ def test_values_are_filled_in_and_missing_ones_are_an_error() -> None:
 )
 def test_the_language_is_that_of_the_message_unless_it_is_configured(text: str, setting: str, language: Language) -> None:
     assert language_of(text, setting) is language
+
+
+@pytest.mark.parametrize(
+    ("then", "told"),
+    [
+        ("15:00:00", "15:00 UTC"),
+        ("15:00:01", "15:01 UTC"),
+        ("14:59:59.5", "15:00 UTC"),
+        ("23:59:30", "2023-11-15 00:00 UTC"),
+    ],
+)
+def test_a_moment_is_told_to_the_minute_and_never_too_early(then: str, told: str) -> None:
+    now = datetime(2023, 11, 14, 12, tzinfo=UTC).timestamp()
+
+    assert moment(datetime.fromisoformat(f"2023-11-14T{then}+00:00").timestamp(), now=now, tz=UTC) == told
+
+
+def test_what_is_today_depends_on_where_one_is() -> None:
+    now, then = datetime(2023, 11, 14, 16, tzinfo=UTC).timestamp(), datetime(2023, 11, 14, 23, tzinfo=UTC).timestamp()
+
+    assert moment(then, now=now, tz=ZoneInfo("Asia/Tokyo")) == "08:00 JST"
+    assert moment(then, now=now - 3_600 * 2, tz=ZoneInfo("Asia/Tokyo")) == "2023-11-15 08:00 JST"

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from telemetry.events import Decision, Injection, Reason, ResetCause, ResetHow
-from tests.integration.story import COMPACTING, Place, Story, story
+from tests.integration.story import COMPACTING, MODEL_KEY, Place, Story, story
 
 pytestmark = [pytest.mark.cli, pytest.mark.slack]
 
 VAULT = ("The vault code is walnut-4711.", "And the alarm is off between two and three.")
 KNOWN = (Decision.KNOWN.value, Reason.HELD.value, None)
 QUICK_DEADLINE = "[routes.main]\nturn_seconds = 4.0\n"
+SPARE = {"ANTHROPIC_API_KEY_2": "sk-ant-spare-key-of-the-story"}
+TWO_ACCOUNTS = """
+[accounts.main]
+key_env = "ANTHROPIC_API_KEY"
+[accounts.spare]
+key_env = "ANTHROPIC_API_KEY_2"
+"""
 OWN_COMPACTION = '[routes.main]\nprefer = "compaction"\nrotate_at = 50000\nautocompact = 100000\n'
 
 
@@ -40,6 +48,7 @@ class Loss:
     how: ResetHow
     happens: Callable[[Elsewhere], Awaitable[None]]
     config: str = COMPACTING
+    environment: Mapping[str, str] = field(default_factory=dict)
     question: str = "What is the vault code?"
 
 
@@ -102,6 +111,20 @@ async def _hung_turn(here: Elsewhere) -> None:
     assert (await here.story.ask(here.forgotten, "Are you there?")).outcome == "failed"
 
 
+async def _unannounced_compaction(here: Elsewhere) -> None:
+    """The next prompt fills far less of the context than this one is said to have done."""
+    here.story.model.script.usage(60_000)
+    await here.one_turn()
+
+
+async def _limit_reached(here: Elsewhere) -> None:
+    here.story.model.script.limit(int(time.time()) + 3_600, key=MODEL_KEY)
+
+
+async def _key_refused(here: Elsewhere) -> None:
+    here.story.model.script.error(403, key=MODEL_KEY)
+
+
 async def _nothing(here: Elsewhere) -> None:
     """The next message itself says it."""
 
@@ -129,6 +152,25 @@ LOSSES = {
     "bot_killed": Loss(cause=ResetCause.RESTART, reason=Reason.AFTER_RESTART, how=ResetHow.RESUME, happens=_bot_killed),
     "cleared": Loss(cause=ResetCause.CLEARED, reason=Reason.AFTER_COMPACTION, how=ResetHow.NONE, happens=_cleared),
     "session_killed": Loss(cause=ResetCause.CRASH, reason=Reason.AFTER_RESTART, how=ResetHow.NONE, happens=_session_killed),
+    "unannounced_compaction": Loss(
+        cause=ResetCause.COMPACTION_INFERRED, reason=Reason.AFTER_COMPACTION, how=ResetHow.NONE, happens=_unannounced_compaction
+    ),
+    "limit_reached": Loss(
+        cause=ResetCause.ACCOUNT_SWITCH,
+        reason=Reason.AFTER_ACCOUNT_SWITCH,
+        how=ResetHow.RESUME,
+        happens=_limit_reached,
+        config=TWO_ACCOUNTS,
+        environment=SPARE,
+    ),
+    "key_refused": Loss(
+        cause=ResetCause.ACCOUNT_SWITCH,
+        reason=Reason.AFTER_ACCOUNT_SWITCH,
+        how=ResetHow.RESUME,
+        happens=_key_refused,
+        config=TWO_ACCOUNTS,
+        environment=SPARE,
+    ),
     "hung_turn": Loss(cause=ResetCause.RESUME, reason=Reason.AFTER_RESUME, how=ResetHow.RESUME, happens=_hung_turn, config=QUICK_DEADLINE),
     "reread": Loss(
         cause=ResetCause.FORGET_MANUAL,
@@ -143,7 +185,7 @@ LOSSES = {
 @pytest.mark.kill
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 async def test_a_known_thread_costs_nothing_until_its_context_is_lost_and_is_read_in_again_then(loss: Loss, tmp_path: Path) -> None:
-    async with story(tmp_path, config=loss.config) as told:
+    async with story(tmp_path, config=loss.config, environment=loss.environment) as told:
         here = Elsewhere(told, told.old_thread(*VAULT), told.old_thread("Lunch is at noon."))
         await told.start()
 

@@ -104,7 +104,7 @@ class Sinks:
 def recording(**settings: Any) -> Iterator[Recorded]:
     sinks = Sinks()
     local = {"span_processors": [sinks.kept], "log_exporters": [sinks.log], "metric_readers": [sinks.reader]}
-    with telemetry(TelemetrySettings(**{"routes": ("main", "coder"), **local, **settings})) as emit:
+    with telemetry(TelemetrySettings(**{"routes": ("main", "coder"), "accounts": ("work", "spare"), **local, **settings})) as emit:
         yield Recorded(emit=emit, kept=sinks.kept, log=sinks.log, reader=sinks.reader)
 
 

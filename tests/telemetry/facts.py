@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from telemetry import events
+from telemetry import account_events, events
 from telemetry.events import Fact, Thread
 from tests.telemetry import memory_facts
 
@@ -38,6 +38,7 @@ MODEL = events.ModelCalled(
 SEEN = events.SessionSeen(
     route="main", key="main", state=events.SessionState.IDLE, known_threads=7, context_tokens=50_000, limit_tokens=150_000
 )
+LIMITED = account_events.AccountSeen(account="work", state=account_events.AccountState.LIMITED, rest_seconds=3_600.0)
 
 BOT: tuple[Fact, ...] = (
     GATE,
@@ -48,6 +49,10 @@ BOT: tuple[Fact, ...] = (
     events.CompactionFailed(route="main", key="main", session_id="5e55", error="compaction_failed"),
     events.SessionStarted(route="main", key="main", session_id="5e55", how=events.ResetHow.FRESH, account="work", seconds=0.4),
     SEEN,
+    LIMITED,
+    account_events.AccountSwitched(
+        route="main", key="main", session_id="5e55", account="work", to="spare", cause=account_events.SwitchCause.LIMIT
+    ),
     events.LaneWaited(route="main", seconds=0.2),
     events.LaneDepth(route="main", key="main", depth=2),
     REPLY,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from opentelemetry.metrics import NoOpMeterProvider
 
-from telemetry import events, metric_names
+from telemetry import account_events, events, metric_names
 from telemetry.events import Decision, DropReason, FailReason, Outcome, ResetCause, SessionState, SlackOutcome
 from telemetry.metric_kinds import MAX_FIRST_SEEN, Kind, Metric, Source
 from telemetry.metric_names import METRICS
@@ -187,6 +187,29 @@ def test_the_depth_of_a_route_is_that_of_all_its_lanes(recorded: Recorded) -> No
         recorded.emit(events.LaneDepth(route="main", key=key, depth=depth))
 
     assert recorded.value("insomnia.lane.depth", route="main") == 3
+
+
+def test_an_account_is_in_one_state_at_a_time_and_its_rest_ends_by_itself() -> None:
+    now = [100.0]
+    metrics = Metrics(NoOpMeterProvider().get_meter("test"), routes=ROUTES, accounts=("work", "spare"), monotonic=lambda: now[0])
+
+    def states() -> dict[str, list[str]]:
+        told = metrics.latest.values(metric_names.ACCOUNT_STATE)
+        return {name: [labels["state"] for labels, value in told if labels["account"] == name and value] for name in ("work", "spare")}
+
+    metrics.latest.account(facts.LIMITED)
+    metrics.latest.account(account_events.AccountSeen(account="spare", state=account_events.AccountState.WARNED))
+    while_it_rests, now[0] = states(), 100.0 + facts.LIMITED.rest_seconds
+
+    assert while_it_rests == {"work": ["limited"], "spare": ["warned"]}
+    assert states() == {"work": ["available"], "spare": ["warned"]}
+
+
+def test_switches_are_counted_by_the_account_that_was_left(recorded: Recorded) -> None:
+    for fact in facts.BOT:
+        recorded.emit(fact)
+
+    assert recorded.nonzero("insomnia.account.switches") == [({"account": "work", "cause": "limit"}, 1)]
 
 
 def test_the_age_of_the_last_event_counts_from_the_start_and_begins_anew_with_each() -> None:

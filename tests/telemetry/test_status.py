@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from telemetry import events
+from telemetry import account_events, events
 from telemetry.actionbar import status_line
 from telemetry.emit import Emit
 from telemetry.memory_events import MemoryReason, MemoryRunEnded, MemoryRunStarted, MemoryStatus, MemoryTrigger, MemoryWorker
@@ -72,7 +72,8 @@ def ended(status: MemoryStatus, reason: MemoryReason, *, run_id: str, trigger: M
 def without_times(status: Status) -> Status:
     memory = replace(status.memory, at=0.0, began_at=0.0, trace_id="") if status.memory else None
     reply = replace(status.reply, at=0.0, seconds=0.0, trace_id="") if status.reply else None
-    return replace(status, at=0.0, last_event_at=None, memory=memory, reply=reply)
+    accounts = tuple(replace(account, until=bool(account.until)) for account in status.accounts)
+    return replace(status, at=0.0, last_event_at=None, memory=memory, reply=reply, accounts=accounts)
 
 
 # -- what is told ------------------------------------------------------------------------------------------------------
@@ -101,6 +102,16 @@ def test_sessions_queue_slack_and_account_are_what_was_last_said(watched: Watche
     )
     assert (status.queue_depth, status.account, status.connected, status.last_event_at) == (3, "work", False, heard_at)
     assert heard_at is not None
+
+
+def test_accounts_are_told_with_the_end_of_their_rest(watched: Watched) -> None:
+    watched.emit(facts.LIMITED)
+    watched.emit(account_events.AccountSeen(account="spare", state=account_events.AccountState.WARNED))
+
+    limited, warned = watched.status.accounts
+
+    assert (limited.name, limited.state, limited.until - watched.status.at == pytest.approx(3_600.0, abs=5.0)) == ("work", "limited", True)
+    assert (warned.name, warned.state, warned.until) == ("spare", "warned", 0.0)
 
 
 def test_a_socket_that_came_back_or_brings_an_event_is_up(watched: Watched) -> None:

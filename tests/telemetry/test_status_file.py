@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from telemetry.status_file import (
     MAX_BYTES,
     MAX_TEXT,
+    AccountStatus,
     ReplyStatus,
     RunStatus,
     SessionStatus,
@@ -46,6 +47,7 @@ FULL = Status(
     last_event_at=3.0,
     model_kind="anthropic",
     account="仕事",
+    accounts=(AccountStatus(name="仕事", state="limited", until=9.5), AccountStatus(name="spare", state="available")),
     queue_depth=2,
     sessions=(SessionStatus(route="main", key="dm:1", state="idle", epoch=2, known_threads=3, context_tokens=4, limit_tokens=5),),
     memory=RUN,
@@ -64,6 +66,13 @@ def test_a_newer_writer_may_say_more() -> None:
     told["memory"]["colour"] = "blue"
 
     assert loads(json.dumps(told)) == FULL
+
+
+def test_a_bot_that_was_started_before_an_upgrade_says_less() -> None:
+    told = json.loads(dumps(FULL))
+    del told["accounts"]
+
+    assert loads(json.dumps(told)) == replace(FULL, accounts=())
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,13 @@ async def usage_limit(cli: Recorder) -> None:
     await cli.turn("hello")
 
 
+async def usage_limit_of_a_plan(cli: Recorder) -> None:
+    cli.model.script.near_limit(resets_at=4_102_444_800)
+    await cli.turn("hello")
+    cli.model.script.limit(resets_at=4_102_444_800)
+    await cli.turn("hello again")
+
+
 async def too_long_on_the_only_exchange(cli: Recorder) -> None:
     cli.model.script.too_long(times=10)
     await cli.turn("hello")
@@ -179,13 +186,14 @@ SCENARIOS: dict[str, Scenario] = {
     for scenario in (
         *(three_turns, compaction_before_a_turn, compaction_in_a_tool_loop, compaction_after_too_long, compaction_manual),
         *(compaction_failed, compaction_manual_failed, cleared, tool_use, api_errors, usage_limit, too_long_on_the_only_exchange),
-        *(retried, dropped, not_streamed, interrupted, interrupted_after_words, resume_unknown),
+        *(usage_limit_of_a_plan, retried, dropped, not_streamed, interrupted, interrupted_after_words, resume_unknown),
     )
 }
 
 
 @asynccontextmanager
-async def recorder(folder: Path, *, resume: bool) -> AsyncIterator[Recorder]:
+async def recorder(folder: Path, *, resume: bool, variable: str) -> AsyncIterator[Recorder]:
+    """`variable`: that of the credential."""
     pipe, prompt_file = asyncio.subprocess.PIPE, folder / "prompt"
     prompt_file.write_text("You are Insomnia.", encoding="utf-8")
     launch = Launch(
@@ -195,7 +203,7 @@ async def recorder(folder: Path, *, resume: bool) -> AsyncIterator[Recorder]:
         model=MODEL,
         autocompact=100_000,
         system_prompt="",
-        credential=("ANTHROPIC_API_KEY", "made-up-key"),
+        credential=(variable, "made-up-key"),
     )
     async with EmbeddedModel(control_token="made-up-token") as model:
         variables = environment(
@@ -255,7 +263,8 @@ class Scrubber:
 async def record(name: str) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        async with recorder(folder, resume=name == resume_unknown.__name__) as cli:
+        variable = "CLAUDE_CODE_OAUTH_TOKEN" if name == usage_limit_of_a_plan.__name__ else "ANTHROPIC_API_KEY"
+        async with recorder(folder, resume=name == resume_unknown.__name__, variable=variable) as cli:
             await SCENARIOS[name](cli)
         scrubber = Scrubber(folder)
         lines = [json.dumps(scrubber.scrub(line), ensure_ascii=False, separators=(",", ":")) for line in cli.lines]

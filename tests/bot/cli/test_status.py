@@ -17,7 +17,7 @@ import pytest
 from bot.cli import dispatch
 from bot.workspace import RunningBot, Workspace
 from telemetry.actionbar import cells
-from telemetry.status_file import ReplyStatus, RunStatus, SessionStatus, Status, dumps, write_private_atomic
+from telemetry.status_file import AccountStatus, ReplyStatus, RunStatus, SessionStatus, Status, dumps, write_private_atomic
 from tests.bot.cli.test_command_line import SLOW
 
 NOW = 1_764_500_000.0
@@ -43,6 +43,7 @@ STATUS = Status(
     last_event_at=NOW - 12.25,
     model_kind="embedded",
     account="work",
+    accounts=(AccountStatus(name="work", state="available"),),
     queue_depth=2,
     sessions=(SESSION,),
     memory=RUN,
@@ -119,6 +120,7 @@ def test_the_json_is_exactly_this(insomnia: Insomnia) -> None:
         "bot": {"up": True, "pid": 4242, "since": "2025-11-30T08:51:40.000Z", "version": "0.1.0"},
         "slack": {"mode": "embedded", "connected": True, "connections": 1, "last_event_age_s": 12.2},
         "model": {"kind": "embedded", "account": "work"},
+        "accounts": [{"name": "work", "state": "available", "until": None}],
         "sessions": [
             {
                 "route": "サポート",
@@ -142,6 +144,34 @@ def test_the_json_is_exactly_this(insomnia: Insomnia) -> None:
         },
         "line": DONE,
     }
+
+
+RESTING = (
+    AccountStatus(name="work", state="limited", until=NOW + 3_600),
+    AccountStatus(name="spare", state="refused", until=NOW - 1),
+    AccountStatus(name="third", state="warned"),
+)
+
+
+def test_accounts_are_shown_with_the_end_of_their_rest(up: Workspace, insomnia: Insomnia) -> None:
+    say(up, replace(STATUS, accounts=RESTING))
+
+    _, page, _ = insomnia()
+    told = json.loads(insomnia("--json")[1])
+
+    assert "Accounts  work limited until 2025-11-30 11:53; spare available; third warned\n" in page
+    assert told["accounts"] == [
+        {"name": "work", "state": "limited", "until": "2025-11-30T11:53:20.000Z"},
+        {"name": "spare", "state": "available", "until": None},
+        {"name": "third", "state": "warned", "until": None},
+    ]
+
+
+def test_an_account_whose_rest_never_ends_breaks_nothing(up: Workspace, insomnia: Insomnia) -> None:
+    say(up, replace(STATUS, accounts=(AccountStatus(name="work", state="limited", until=9e14),)))
+
+    assert (insomnia()[0], insomnia("--json")[0]) == (UP, UP)
+    assert "work limited" in insomnia()[1]
 
 
 @pytest.mark.usefixtures("up")
@@ -203,6 +233,7 @@ def test_a_bot_that_is_gone_leaves_only_its_last_run_behind(insomnia: Insomnia, 
     assert told["bot"] == {"up": False, "pid": None, "since": None, "version": None}
     assert told["slack"] == {"mode": None, "connected": None, "connections": None, "last_event_age_s": None}
     assert (told["model"], told["sessions"], told["queue"]) == ({"kind": None, "account": None}, [], {"depth": None})
+    assert told["accounts"] == []
     assert (told["memory"]["status"], told["memory"]["reason"]) == ("failed", "interrupted"), "nothing runs without a bot"
     assert told["line"] == "◼ BOT stopped · 1s"
     assert "The last memory run was 2025-11-30T10:49:20.000Z: memory_consolidation failed (interrupted)." in insomnia()[1]
