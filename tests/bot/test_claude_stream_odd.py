@@ -278,6 +278,7 @@ inner = st.dictionaries(
 odd_lines = st.dictionaries(st.sampled_from(KEYS), odd | inner, max_size=8)
 
 
+@pytest.mark.sweep
 @given(st.lists(odd_lines, max_size=6))
 def test_no_line_whatever_it_holds_raises(lines: list[Line]) -> None:
     stream = Stream()

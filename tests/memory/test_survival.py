@@ -33,6 +33,7 @@ async def careful(hand: Hand) -> None:
             await hand.write(f"freeze-{one['id'][-14:].replace('.', '-')}", one["id"], content=one["claim"])
 
 
+@pytest.mark.sweep
 async def test_fifty_runs_over_the_same_candidates_leave_one_record(tmp_path: Path) -> None:
     bench = Bench(tmp_path, careful)
 

@@ -78,6 +78,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.sweep
 @settings(max_examples=30)  # building such things is what takes the time
 @given(st.dictionaries(texts, values, max_size=5))
 def test_anything_becomes_one_line_of_json(fields: dict[str, Any]) -> None:

@@ -127,6 +127,7 @@ def test_five_hundred_sessions_make_no_series_of_their_own() -> None:
     )
 
 
+@pytest.mark.sweep
 def test_c088_ten_thousand_threads_over_fifty_sessions_leave_the_number_of_series_as_it_was() -> None:
     with recording() as recorded:
         for number in range(50):

@@ -51,6 +51,7 @@ def test_a_file_that_was_made_and_never_written_is_used(tmp_path: Path) -> None:
     assert aside(tmp_path) == []
 
 
+@pytest.mark.sweep
 def test_damage_at_any_offset_never_raises_and_never_loses_what_comes(tmp_path: Path) -> None:
     """Damage that SQLite cannot see leaves the file in use; whatever it is, new traces are written and can be found."""
     path, whole, chance = tmp_path / "traces.db", full(tmp_path / "traces.db"), random.Random(4711)

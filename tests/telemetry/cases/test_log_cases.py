@@ -74,6 +74,7 @@ def test_c081_a_log_that_cannot_be_written_ends_no_run(trouble: str, tmp_path: P
     assert capsys.readouterr().err.count("lines of the memory log are lost") == 1
 
 
+@pytest.mark.sweep
 def test_c082_no_character_breaks_a_line_or_is_changed_by_it(logs: Logs) -> None:
     signs = [chr(code) for code in range(0x3000)] + ["\ud800", "\udfff", "\U000e0041", "金", "👩‍👩‍👧"]
     for number, sign in enumerate(signs):
