@@ -41,7 +41,8 @@ class Ground:
         self.folder, self.model, self.emit = folder, model, RecordingEmit()
         own = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "SLACK_BOT_TOKEN": "xoxb-secret", "GITHUB_TOKEN": "gh-secret"}
         starter = CliStarter(find_cli(""), folder=folder, base_url=model.url, clock=SystemClock(), inherited=own)
-        credentials = [Credential("main", "ANTHROPIC_API_KEY", KEY), Credential("spare", "ANTHROPIC_API_KEY", SPARE_KEY)]
+        keys = {"main": KEY, "spare": SPARE_KEY}
+        credentials = [Credential(name, "CLAUDE_CODE_OAUTH_TOKEN", key) for name, key in keys.items()]  # of limits only plans name the end
         self.accounts = Accounts(credentials, clock=SystemClock(), emit=self.emit)
         worker = ClaudeWorker(starter, folder=folder, accounts=self.accounts, emit=self.emit)
         self.extract = ClaudeExtractModel(worker, model="claude-opus-5-5")
@@ -137,18 +138,21 @@ async def test_no_shell_no_file_no_network_no_memory_and_no_secret_but_its_own(g
     assert "the secret of this machine" not in json.dumps([request.body for request in ground.model.requests])
 
 
-@pytest.mark.parametrize("status", [429, 403])
-async def test_a_worker_asks_the_account_that_does_not_rest_and_says_which_one_has_to(ground: Ground, status: int) -> None:
-    if status == 429:
-        ground.model.script.limit(int(time.time()) + 3_600, memory=True, key=KEY)
-    else:
-        ground.model.script.error(status, memory=True, key=KEY)
+async def test_a_worker_asks_the_account_that_does_not_rest_and_says_which_one_has_to(ground: Ground) -> None:
+    ground.model.script.limit(int(time.time()) + 3_600, memory=True, key=KEY)
 
     refused, done = await ground.propose(), await ground.propose()
 
     assert (refused.how, done.how) == (ModelHow.ERROR, ModelHow.ENDED)
     assert [request.key for request in ground.model.requests if request.is_memory] == [KEY, SPARE_KEY, SPARE_KEY]
     assert ground.accounts.choose().account == "spare" and len(ground.staged) == 1
+
+
+async def test_what_refused_a_worker_and_named_no_end_puts_no_session_off(ground: Ground) -> None:
+    ground.model.script.error(403, memory=True)
+
+    assert (await ground.propose()).how is ModelHow.ERROR
+    assert ground.accounts.choose().account == "main" and ground.accounts.why_not("main") is None
 
 
 async def test_where_all_accounts_rest_no_worker_is_started(ground: Ground) -> None:
