@@ -2,7 +2,8 @@
 
 What must stay true: an account rests only once its limit was reached or its credential refused, and a warning rests
 nobody. It rests until the time that the provider named; where none was named, for a while that doubles with each refusal
-in a row, which an answer ends. Which session runs under which account is not decided here.
+in a row, which an answer ends. Such a guess puts others before it, and turns nobody away: where there is no other, it is
+asked all the same. Which session runs under which account is not decided here.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ CAUSES = {AccountState.LIMITED: SwitchCause.LIMIT, AccountState.REFUSED: SwitchC
 
 
 class AllRest(Exception):
-    """No account may be asked. `until`: when the first of them may be again, in seconds since the epoch; `cause`: why it rests."""
+    """No account may be asked. `until`: when the first of them may be again, epoch seconds, where it was named; `cause`: why it rests."""
 
-    def __init__(self, until: float, cause: SwitchCause) -> None:
+    def __init__(self, until: float | None, cause: SwitchCause) -> None:
         super().__init__(cause.value)
         self.until, self.cause = until, cause
 
@@ -39,6 +40,7 @@ class _Account:
     credential: Credential
     state: AccountState = AccountState.AVAILABLE
     until: float = 0.0
+    named: bool = False  # by the provider; else the end of its rest is a guess
     refusals: int = 0
 
     @property
@@ -62,15 +64,21 @@ class Accounts:
     def _recall(self, account: _Account) -> None:
         rest = self._rests.get(account.name, secret=account.credential.value) if self._rests else None
         if rest is not None and self._clock.now() < rest.until <= self._clock.now() + MOST_REST:
-            account.state, account.until = AccountState(rest.state), rest.until
+            account.state, account.until, account.named = AccountState(rest.state), rest.until, True
 
     # -- which one -----------------------------------------------------------------------------------------------------
-    def choose(self) -> Credential:
-        """The first one that does not rest. Raises AllRest."""
+    def choose(self, *, now_under: str = "", guesses: bool = True) -> Credential:
+        """The first one that does not rest; with `guesses`, also one of which nobody knows how long, the one it is under first.
+
+        Raises AllRest.
+        """
         first = self._first()
-        if first.rests(self._clock.now()):
-            raise AllRest(first.until, CAUSES[first.state])
-        return first.credential
+        if not first.rests(self._clock.now()):
+            return first.credential
+        unsure = [account for account in self._accounts.values() if guesses and not account.named]
+        if unsure:
+            return min(unsure, key=lambda account: (account.name != now_under, account.until)).credential
+        raise AllRest(first.until if first.named else None, CAUSES[first.state])
 
     def for_start(self) -> Credential:
         """For a process that is not asked at once: where all rest, the one that may be asked first."""
@@ -118,10 +126,12 @@ class Accounts:
     def _rest(self, account: _Account, state: AccountState, until: float | None) -> None:
         now = self._clock.now()
         account.refusals += not account.rests(now)  # of several sessions that are refused at once, one counts
-        if until is None or not now < until <= now + MOST_REST:
+        named = until is not None and now < until <= now + MOST_REST
+        if until is None or not named:
             until = now + min(LONGEST_REST, SHORTEST_REST * 2 ** (min(account.refusals, 20) - 1))
+        account.named = named or (account.named and account.rests(now))
         account.state, account.until = state, max(until, account.until)
-        if self._rests and state is AccountState.LIMITED:  # whoever starts the bot again may have mended the key
+        if self._rests and account.named:
             self._rests.put(account.name, Rest(state.value, account.until), secret=account.credential.value)
         self._tell(account)
 

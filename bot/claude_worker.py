@@ -96,7 +96,8 @@ class ClaudeWorker:
             return Done(answer=None, usage=spans.usage, lost="session_died")
         except TurnDeadline:
             return Done(answer=None, usage=spans.usage, lost="deadline")
-        self._accounts.heard(under.account, answer)
+        if answer.resets_at is not None:  # whatever else refused a worker need not refuse a session
+            self._accounts.heard(under.account, answer)
         return Done(answer=answer, usage=spans.usage)
 
     async def _turn(self, job: Job, session_id: str, spans: TurnSpans, under: Credential) -> Answer:

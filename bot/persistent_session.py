@@ -166,22 +166,26 @@ class PersistentSession:
             self._wanted -= 1
 
     # -- life ----------------------------------------------------------------------------------------------------------
-    async def ready(self) -> None:
-        """A living process, resumed or begun, under an account that may be asked. Raises AllRest, and nothing has changed then;
-        StartFailed, and the set is empty then."""
+    async def ready(self, *, guesses: bool = True) -> None:
+        """A living process, resumed or begun, under an account that may be asked (`guesses`: see `Accounts.choose`).
+
+        Raises AllRest, and nothing has changed then; StartFailed, and the set is empty then.
+        """
         accounts = self._parts.accounts
         if self._process.alive and accounts.why_not(self.account) is None:
             return
-        under = accounts.choose()
+        under = accounts.choose(now_under=self.account, guesses=guesses)
+        if self._process.alive and under.account == self.account:
+            return
         if self._process.alive:
             await self._leave_account(under)
         self._process.check_backoff()
         cause = self._unnoticed_loss()
         if not self._resumable:
-            await self._do_start(ResetHow.FRESH, cause=cause)
+            await self._do_start(ResetHow.FRESH, cause=cause, under=under)
             return
         try:
-            await self._do_start(ResetHow.RESUME, cause=cause)
+            await self._do_start(ResetHow.RESUME, cause=cause, under=under)
         except StartFailed:
             await self._start_anew(ResetCause.RESUME_FAILED)
 
@@ -238,7 +242,7 @@ class PersistentSession:
             self._loss.cause = cause  # the same loss, of which it is known now that it goes on afresh
             await self._do_start(ResetHow.FRESH, cause=None)
 
-    async def _do_start(self, how: ResetHow, *, cause: ResetCause | None) -> None:
+    async def _do_start(self, how: ResetHow, *, cause: ResetCause | None, under: Credential | None = None) -> None:
         """Forgets, then spawns. `cause` is None where the loss was met, or told, before."""
         if cause is not None:
             self._lose(cause)
@@ -250,7 +254,7 @@ class PersistentSession:
         self._occupancy.begin_anew()
         try:
             await self._parts.make_room()
-            await self._process.start(self.session_id, how, under=self._parts.accounts.for_start())
+            await self._process.start(self.session_id, how, under=under or self._parts.accounts.for_start())
         finally:
             self._enter(SessionState.IDLE if self._process.current is not None else SessionState.FAILED)
         self._ever_started, self._resumed, self._answered_since_start = True, how is ResetHow.RESUME, False

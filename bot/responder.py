@@ -150,7 +150,7 @@ class Responder:
         self, message: Message, text: str, reason: FailReason, *, seconds: float = 0.0, until: float | None = None
     ) -> Ended:
         lang, trace_id = self._lang(text), self._trace_id()
-        if until is None:
+        if until is None or reason not in NO_ANSWER_UNTIL:
             why = say(NO_ANSWER[reason], lang, minutes=math.ceil(seconds / 60))
         else:
             why = say(NO_ANSWER_UNTIL[reason], lang, until=moment(until, now=self._clock.now(), tz=self._tz))

@@ -117,7 +117,7 @@ class Router:
         """One try. None: the context was lost, or has to be renewed, and the message is to be asked once more."""
         if session.over_budget:
             await session.rotate(ResetCause.ROTATE_TOKENS)
-        await session.ready()
+        await session.ready(guesses=not turn.refused_by)
         epoch = session.context.epoch
         section = turn.section = await self._gate(session, turn, had_session=had_session)
         if session.context.epoch != epoch:  # lost while the thread was read: what was decided does not hold any more

@@ -33,7 +33,6 @@ class Sentence(StrEnum):
     MODEL_LIMIT = "model_limit"
     MODEL_LIMIT_UNTIL = "model_limit_until"
     MODEL_AUTH = "model_auth"
-    MODEL_AUTH_UNTIL = "model_auth_until"
     PROMPT_TOO_LONG = "prompt_too_long"
     EMPTY_ANSWER = "empty_answer"
     SESSION_DIED = "session_died"
@@ -75,7 +74,6 @@ NO_ANSWER: dict[FailReason, Sentence] = {
 # The same where it is known until when.
 NO_ANSWER_UNTIL: dict[FailReason, Sentence] = {
     FailReason.MODEL_LIMIT: Sentence.MODEL_LIMIT_UNTIL,
-    FailReason.MODEL_AUTH: Sentence.MODEL_AUTH_UNTIL,
 }
 
 # English, Japanese. A status stands behind the bot's name: "Insomnia is thinking…".
@@ -128,10 +126,6 @@ SENTENCES: dict[Sentence, tuple[str, str]] = {
     Sentence.MODEL_AUTH: (
         "Sorry, the model refused my credentials. Please tell whoever runs me.",
         "すみません、モデルの認証に失敗しました。管理者にお知らせください。",
-    ),
-    Sentence.MODEL_AUTH_UNTIL: (
-        "Sorry, the model refused my credentials. Please tell whoever runs me; I will not try again before {until}.",
-        "すみません、モデルの認証に失敗しました。管理者にお知らせください。{until}までは再試行しません。",
     ),
     Sentence.PROMPT_TOO_LONG: (
         "Sorry, this is too long for the model. Please ask again with less text, or in a new thread.",

@@ -24,7 +24,8 @@ class WorkerGround:
         self.folder, self.model, self.emit = folder, model, emit or RecordingEmit()
         own = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "SLACK_BOT_TOKEN": "xoxb-secret", "GITHUB_TOKEN": "gh-secret"}
         starter = CliStarter(find_cli(""), folder=folder, base_url=model.url, clock=SystemClock(), inherited=own)
-        credentials = [Credential("main", "ANTHROPIC_API_KEY", KEY), Credential("spare", "ANTHROPIC_API_KEY", SPARE_KEY)]
+        keys = {"main": KEY, "spare": SPARE_KEY}
+        credentials = [Credential(name, "CLAUDE_CODE_OAUTH_TOKEN", key) for name, key in keys.items()]  # of limits only plans name the end
         self.accounts = Accounts(credentials, clock=SystemClock(), emit=self.emit)
         self.worker = ClaudeWorker(starter, folder=folder, accounts=self.accounts, emit=self.emit)
 

@@ -141,13 +141,41 @@ def test_a_warning_does_not_end_a_rest(purse: Purse) -> None:
 
 def test_where_all_rest_it_is_told_until_when_and_why_the_first_of_them_does(purse: Purse) -> None:
     purse.accounts.heard("a", limited(resets_at=EPOCH + HOUR))
-    purse.accounts.heard("b", failed("authentication_failed", 401))
+    purse.accounts.heard("b", limited(resets_at=EPOCH + HOUR / 2))
 
     with pytest.raises(AllRest) as all_rest:
         purse.accounts.choose()
 
-    assert (all_rest.value.until, all_rest.value.cause) == (EPOCH + 10.0, SwitchCause.AUTH)
+    assert (all_rest.value.until, all_rest.value.cause) == (EPOCH + HOUR / 2, SwitchCause.LIMIT)
     assert purse.accounts.for_start().account == "b"
+
+
+def test_a_rest_whose_end_nobody_named_turns_nobody_away(purse: Purse) -> None:
+    purse.accounts.heard("a", limited(resets_at=EPOCH + HOUR))
+    purse.accounts.heard("b", failed("authentication_failed", 401))
+
+    assert purse.chosen == "b"
+    with pytest.raises(AllRest) as all_rest:
+        purse.accounts.choose(guesses=False)
+    assert (all_rest.value.until, all_rest.value.cause) == (None, SwitchCause.AUTH)
+
+
+def test_of_two_such_rests_the_account_that_is_in_use_is_asked_and_else_the_one_that_may_be_over_first(purse: Purse) -> None:
+    for name in ("a", "b"):
+        purse.accounts.heard(name, limited())
+        purse.clock.advance(1.0)
+
+    assert [purse.accounts.choose(now_under=name).account for name in ("a", "b", "")] == ["a", "b", "a"]
+
+
+def test_a_guess_does_not_shorten_a_rest_whose_end_was_named(purse: Purse) -> None:
+    for refusal in (limited(resets_at=EPOCH + HOUR), limited()):
+        purse.accounts.heard("a", refusal)
+        purse.accounts.heard("b", refusal)
+
+    with pytest.raises(AllRest) as all_rest:
+        purse.accounts.choose()
+    assert all_rest.value.until == EPOCH + HOUR
 
 
 def test_the_first_answer_after_a_rest_makes_it_available(purse: Purse) -> None:
@@ -177,8 +205,9 @@ def test_another_key_in_the_same_variable_begins_anew(purse: Purse) -> None:
     assert purse.begin(second_key="another-key").choose().account == "b"
 
 
-def test_a_refused_credential_is_tried_again_after_a_restart(purse: Purse) -> None:
-    purse.accounts.heard("a", failed("authentication_failed", 401))
+@pytest.mark.parametrize("refusal", [failed("authentication_failed", 401), limited()], ids=["auth", "limit"])
+def test_a_guess_is_forgotten_with_its_process(purse: Purse, refusal: Answer) -> None:
+    purse.accounts.heard("a", refusal)
 
     assert purse.begin().choose().account == "a"
 

@@ -213,6 +213,20 @@ def test_the_event_knows_better_than_the_banner_when_the_limit_ends() -> None:
     assert stream.answer({"subtype": "success", "is_error": True, "result": BANNERS[0]}).resets_at == 1_700_003_600.0
 
 
+def test_a_limit_beyond_which_the_account_is_served_says_nothing_of_a_later_refusal() -> None:
+    stream = Stream()
+    stream.feed(limit_event("rejected", isUsingOverage=True), 1_700_000_000.0)
+
+    assert stream.answer({"subtype": "success", "is_error": True, "api_error_status": 429, "result": "busy"}).resets_at is None
+
+
+def test_a_turn_that_failed_for_another_reason_may_quote_a_banner() -> None:
+    stream = Stream()
+    stream.feed(said_by("claude-opus-5-5", BANNERS[0]), 0.0)
+
+    assert stream.answer({"subtype": "success", "is_error": True, "terminal_reason": "stopped", "result": BANNERS[0]}).error == "stopped"
+
+
 def test_what_the_cli_words_itself_is_no_answer() -> None:
     stream = Stream()
     stream.feed(said_by("<synthetic>", "Something of the CLI's own"), 0.0)

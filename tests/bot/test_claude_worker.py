@@ -105,18 +105,21 @@ async def test_no_shell_no_file_no_network_no_memory_and_no_secret_but_its_own(g
     assert "the secret of this machine" not in json.dumps([request.body for request in ground.model.requests])
 
 
-@pytest.mark.parametrize("status", [429, 403])
-async def test_a_worker_asks_the_account_that_does_not_rest_and_says_which_one_has_to(ground: Ground, status: int) -> None:
-    if status == 429:
-        ground.model.script.limit(int(time.time()) + 3_600, memory=True, key=KEY)
-    else:
-        ground.model.script.error(status, memory=True, key=KEY)
+async def test_a_worker_asks_the_account_that_does_not_rest_and_says_which_one_has_to(ground: Ground) -> None:
+    ground.model.script.limit(int(time.time()) + 3_600, memory=True, key=KEY)
 
     refused, done = await ground.propose(), await ground.propose()
 
     assert (refused.how, done.how) == (ModelHow.ERROR, ModelHow.ENDED)
     assert [request.key for request in ground.model.requests if request.is_memory] == [KEY, SPARE_KEY, SPARE_KEY]
     assert ground.accounts.choose().account == "spare" and len(ground.staged) == 1
+
+
+async def test_what_refused_a_worker_and_named_no_end_puts_no_session_off(ground: Ground) -> None:
+    ground.model.script.error(403, memory=True)
+
+    assert (await ground.propose()).how is ModelHow.ERROR
+    assert ground.accounts.choose().account == "main" and ground.accounts.why_not("main") is None
 
 
 async def test_where_all_accounts_rest_no_worker_is_started(ground: Ground) -> None:

@@ -137,8 +137,32 @@ async def test_a_refused_credential_is_told_with_whom_to_ask(bench: Bench) -> No
 
     lost = await bench.ask("Hello")
 
-    assert "refused my credentials" in lost.text and "not try again before 22:14 UTC" in lost.text
+    assert "refused my credentials" in lost.text and "tell whoever runs me" in lost.text
     assert bench.outcomes == [("failed", FailReason.MODEL_AUTH.value)]
+
+
+async def test_the_only_account_is_asked_again_at_once_unless_it_was_named_until_when_it_rests(bench: Bench) -> None:
+    root = await known(bench)
+    for refusal in (REFUSED, failed("rate_limit", 429)):
+        bench.claude.turn(refusal)
+        assert (await bench.ask("Sure?", thread=root)).outcome == "failed"
+
+        assert (await bench.ask("And now?", thread=root)).outcome == "answered"
+
+    assert bench.resets == [] and len(bench.claude.launches) == 1
+
+
+async def test_two_accounts_that_rest_for_nobody_knows_how_long_are_not_swapped_with_every_message(two: Bench) -> None:
+    for _ in range(2):
+        two.claude.turn(failed("rate_limit", 429))
+    assert (await two.ask("Hello")).outcome == "failed"
+
+    two.claude.turn(failed("rate_limit", 429))
+    lost = await two.ask("Hello?")
+
+    assert lost.outcome == "failed" and "try again later" in lost.text and len(lost.prompts) == 1
+    assert (await two.ask("And now?")).outcome == "answered"
+    assert keys(two) == ["key-of-a", "key-of-b"]
 
 
 async def test_a_time_of_another_day_is_told_with_its_date_and_in_japanese(make_bench: Make) -> None:

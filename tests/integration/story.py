@@ -15,7 +15,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,11 @@ class BotProcess:
         return [int(pid) for pid in self._processes() if _is_worker(pid)]
 
     def _processes(self) -> list[str]:
-        return [pid for task in Path(f"/proc/{self.pid}/task").iterdir() for pid in (task / "children").read_text().split()]
+        found: list[str] = []
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):  # a thread that ended meanwhile, and had none
+                found += (task / "children").read_text().split()
+        return found
 
 
 class Story:

@@ -29,6 +29,8 @@ key_env = "CLAUDE_CODE_OAUTH_TOKEN_2"
 ONE_PROCESS = """
 [claude]
 max_resident = 1
+[memory]
+extract = false
 [routes.main]
 channels = ["general"]
 [routes.other]
