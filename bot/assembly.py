@@ -18,6 +18,7 @@ from bot.intake import Audience, Intake
 from bot.memory_parts import extractor_for, look_after_store, reading_tools_for
 from bot.memory_tools import resident_tools
 from bot.memory_workers import MemoryWorkers
+from bot.outbox import Outbox
 from bot.persistent_session import SessionParts
 from bot.ports import SlackError
 from bot.prompts import SYSTEM_PROMPT
@@ -102,7 +103,7 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
         sessions=sessions,
         router=Router(reader=reader, inbox=inbox, threads=threads, emit=emit, tz=tz),
         reader=reader,
-        replies=Replies(web, clock=clock, emit=emit),
+        replies=Replies(web, Outbox(db), me=me, clock=clock, emit=emit),
         slack=web,
         threads=threads,
         audience=audience,

@@ -10,7 +10,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-VERSION = 1
+VERSION = 2
 BUSY_SECONDS = 5.0  # somebody who looks into the file holds it for moments
 # `age` (of a message's text) is Slack's time of its last edit, "" for an unedited one, "~" once it is deleted: newer is greater.
 SCHEMA = """
@@ -37,6 +37,13 @@ CREATE TABLE sessions (key TEXT PRIMARY KEY, route TEXT NOT NULL, session_id TEX
   WITHOUT ROWID;
 CREATE TABLE told (what TEXT PRIMARY KEY) WITHOUT ROWID;
 """
+# What each later version has beside that. `message` is the id of a message that has not ended.
+ADDED = {
+    2: """
+CREATE TABLE replies (message INTEGER PRIMARY KEY, body TEXT NOT NULL);
+CREATE TABLE deaths (message INTEGER PRIMARY KEY, times INTEGER NOT NULL);
+"""
+}
 _HELD = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _DENIED = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM})
 END_THE_OTHER = "Another process holds it: end that one first."
@@ -92,14 +99,17 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     if version > VERSION:
         raise StateUnreadable(path, f"it was written by a newer version (format {version}, this one knows {VERSION})", UPGRADE)
     tables = _tables(db)
-    if tables and (tables != _our_tables() or version != VERSION):
+    if tables and (version < 1 or tables != _tables_of(version)):
         raise StateUnreadable(path, "its tables are not those of this version", MOVE_AWAY)
     if tables and (found := str(db.execute("PRAGMA quick_check(1)").fetchone()[0])) != "ok":
         raise StateUnreadable(path, f"it is damaged ({found})", MOVE_AWAY)
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=FULL")
     if not tables:  # new, or its maker was killed before it could make them
-        db.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
+        db.executescript(f"BEGIN IMMEDIATE; {_schema(VERSION)} PRAGMA user_version={VERSION}; COMMIT;")
+    elif version < VERSION:
+        added = "".join(ADDED[later] for later in range(version + 1, VERSION + 1))
+        db.executescript(f"BEGIN IMMEDIATE; {added} PRAGMA user_version={VERSION}; COMMIT;")
 
 
 def _tables(db: sqlite3.Connection) -> set[str]:
@@ -108,10 +118,14 @@ def _tables(db: sqlite3.Connection) -> set[str]:
     return {str(row[0]) for row in made}
 
 
-def _our_tables() -> set[str]:
+def _schema(version: int) -> str:
+    return SCHEMA + "".join(ADDED[later] for later in range(2, version + 1))
+
+
+def _tables_of(version: int) -> set[str]:
     db = sqlite3.connect(":memory:")
     try:
-        db.executescript(SCHEMA)
+        db.executescript(_schema(version))
         return _tables(db)
     finally:
         db.close()

@@ -38,6 +38,7 @@ class Sentence(StrEnum):
     DEADLINE = "deadline"
     COMPACTED_TWICE = "compacted_twice"
     SLACK_ERROR = "slack_error"
+    BOT_DIED = "bot_died"
     INTERNAL = "internal"
     EMPTY_MENTION = "empty_mention"
     NOT_ROUTED = "not_routed"
@@ -66,6 +67,7 @@ NO_ANSWER: dict[FailReason, Sentence] = {
     FailReason.DEADLINE: Sentence.DEADLINE,
     FailReason.COMPACTED_TWICE: Sentence.COMPACTED_TWICE,
     FailReason.SLACK_ERROR: Sentence.SLACK_ERROR,
+    FailReason.BOT_DIED: Sentence.BOT_DIED,
     FailReason.INTERNAL: Sentence.INTERNAL,
 }
 
@@ -143,6 +145,11 @@ SENTENCES: dict[Sentence, tuple[str, str]] = {
     Sentence.SLACK_ERROR: (
         "Sorry, Slack did not take my answer. Please ask once more.",
         "すみません、回答をSlackに投稿できませんでした。もう一度お尋ねください。",
+    ),
+    Sentence.BOT_DIED: (
+        "Sorry, I broke down {times} times while I was answering this, so I have given it up. "
+        "Please ask in another way, or tell whoever runs me.",
+        "すみません、この質問に答えている途中で{times}回停止したため、回答をあきらめました。別の聞き方をするか、管理者にお知らせください。",
     ),
     Sentence.INTERNAL: (
         "Sorry, something went wrong on my side. Please try again, or tell whoever runs me.",

@@ -101,7 +101,14 @@ SPANS: Mapping[SpanName, tuple[Attr, ...]] = {
         Attr.MEMORY_SLUG,
         Attr.MEMORY_RESULTS,
     ),
-    SpanName.SLACK_REPLY: (Attr.REPLY_METHOD, Attr.REPLY_CHUNKS, Attr.REPLY_TS, Attr.REPLY_MISPLACED, Attr.REPLY_FALLBACK),
+    SpanName.SLACK_REPLY: (
+        Attr.REPLY_METHOD,
+        Attr.REPLY_CHUNKS,
+        Attr.REPLY_FOUND,
+        Attr.REPLY_TS,
+        Attr.REPLY_MISPLACED,
+        Attr.REPLY_FALLBACK,
+    ),
     SpanName.MEMORY_READ_RANGE: (),
     SpanName.MEMORY_COMMIT: (),
     SpanName.MEMORY_RUN: (

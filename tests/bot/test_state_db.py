@@ -135,7 +135,31 @@ def test_a_file_of_a_newer_version_is_left_as_it_is(tmp_path: Path) -> None:
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("version", [0, VERSION, -3])
+def test_a_file_of_an_older_version_keeps_what_is_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    older = sqlite3.connect(path)
+    older.executescript(f"{state_db.SCHEMA} PRAGMA user_version=1; INSERT INTO told VALUES ('x');")
+    older.close()
+
+    for _ in range(2):
+        db = open_state(path)
+        assert [r["what"] for r in db.execute("SELECT what FROM told")] == ["x"]
+        assert db.execute("SELECT count(*) FROM replies").fetchone()[0] == 0
+        assert db.execute("PRAGMA user_version").fetchone()[0] == VERSION
+        assert db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
+        db.close()
+
+
+def test_a_file_that_says_another_version_than_its_tables_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    odd = sqlite3.connect(path)
+    odd.executescript(f"{state_db.SCHEMA} PRAGMA user_version={VERSION};")
+    odd.close()
+
+    assert refused(path).remedy == MOVE_AWAY
+
+
+@pytest.mark.parametrize("version", [0, 1, VERSION, -3])
 def test_a_database_of_another_program_is_not_made_ours(tmp_path: Path, version: int) -> None:
     path = tmp_path / "state.db"
     foreign = sqlite3.connect(path)
