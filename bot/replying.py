@@ -2,7 +2,7 @@
 
 What must stay true: every part stands in the thread of its message once, or nowhere; what became of a post is looked up
 where nobody told, never guessed; a refusal by Slack is answered with plainer, shorter text, never with silence; the status
-is cleared at every end and never set again after the reply.
+ends with the attempt and is never set again after the reply.
 """
 
 from __future__ import annotations
@@ -178,10 +178,13 @@ class Replies:
 
 
 class Status:
-    """ "is thinking…" in one thread: refreshed before Slack drops it, cleared at its end whatever happened."""
+    """ "is thinking…" in one thread: refreshed before Slack drops it, cleared at its end whatever happened.
 
-    def __init__(self, slack: SlackPort, message: Message, *, clock: Clock) -> None:
-        self._slack, self._message, self._clock = slack, message, clock
+    `left`: what it says instead where the bot ends before the answer is there. Slack drops that too if nobody comes back.
+    """
+
+    def __init__(self, slack: SlackPort, message: Message, *, clock: Clock, left: str = "") -> None:
+        self._slack, self._message, self._clock, self._left = slack, message, clock, left
         self._refreshing: asyncio.Task[None] | None = None
 
     async def show(self, words: str) -> None:
@@ -208,9 +211,9 @@ class Status:
     async def __aenter__(self) -> Status:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self.settle()
-        await self._set("")
+        await self._set(self._left if kind is asyncio.CancelledError else "")
 
 
 class _Refused(Exception):

@@ -88,8 +88,9 @@ class Responder:
             return await self._greet(message, said)
         session = self._sessions.session_for(to)
         reread = said.text.lower().split(maxsplit=1)[:1] == [REREAD] and not message.opens_thread
-        async with Status(self._slack, message, clock=self._clock) as status:
-            await status.show(say(Sentence.STATUS_THINKING, self._lang(said.text)))
+        lang = self._lang(said.text)
+        async with Status(self._slack, message, clock=self._clock, left=say(Sentence.STATUS_RESTARTING, lang)) as status:
+            await status.show(say(Sentence.STATUS_THINKING, lang))
             try:
                 answered, gate = await self._router.answer(session, message, said, verified=allowed, reread=reread)
             except TurnFailed as e:

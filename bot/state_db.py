@@ -87,10 +87,21 @@ def _make_private(path: Path) -> None:
     """Before SQLite opens it: the files beside it take over its mode."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        _keep_names(path)
     except FileExistsError:
         # By its name: to close a descriptor of ours would drop the locks that SQLite holds on the same file.
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
+
+
+def _keep_names(path: Path) -> None:
+    """A power cut may take a file, however well it was written, whose name is in no folder on the disk yet."""
+    for folder in (path.parent, path.parent.parent):
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:

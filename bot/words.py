@@ -20,6 +20,7 @@ class Language(StrEnum):
 
 class Sentence(StrEnum):
     STATUS_THINKING = "status_thinking"
+    STATUS_RESTARTING = "status_restarting"
     HISTORY_RATE_LIMITED = "history_rate_limited"
     HISTORY_MISSING_SCOPE = "history_missing_scope"
     HISTORY_NOT_IN_CHANNEL = "history_not_in_channel"
@@ -74,6 +75,7 @@ NO_ANSWER: dict[FailReason, Sentence] = {
 # English, Japanese. A status stands behind the bot's name: "Insomnia is thinking…".
 SENTENCES: dict[Sentence, tuple[str, str]] = {
     Sentence.STATUS_THINKING: ("is thinking…", "考えています…"),
+    Sentence.STATUS_RESTARTING: ("is being restarted, and answers then…", "再起動しています。その後で回答します…"),
     Sentence.HISTORY_RATE_LIMITED: (
         "I could not read this thread's earlier messages: Slack asks me to wait. Next time you write here, I will try again.",
         "このスレッドの過去のメッセージを読めませんでした（Slackから待つよう求められています）。次に書き込まれたときに、もう一度試します。",

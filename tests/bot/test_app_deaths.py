@@ -117,6 +117,19 @@ async def test_to_be_restarted_is_no_death(lives: Lives) -> None:
     assert lives.bench.replies[0].attributes[Attr.REPLY_ATTEMPT] == MOST_DEATHS + 3
 
 
+async def test_an_answer_that_was_being_posted_is_posted_by_the_next_bot_and_not_made_anew(lives: Lives) -> None:
+    lives.bench.slack.fail("post", asyncio.Event())
+    ts = lives.bench.mention("One")
+    await settled()
+    await lives.drain()
+    await lives.again()
+
+    await lives.bench.ended()
+
+    assert lives.bench.asked(ts).text == "answer 1" and len(lives.bench.claude.prompts) == 1
+    assert lives.bench.replies[0].attributes[Attr.REPLY_OUTCOME] == "answered"
+
+
 async def test_where_even_to_say_so_kills_the_bot_nothing_is_said(lives: Lives, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(MOST_DEATHS):
         lives.bench.claude.turn(asyncio.Event())

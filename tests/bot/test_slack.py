@@ -258,18 +258,6 @@ async def test_a_thread_is_read_page_by_page_oldest_first(workspace: EmbeddedSla
     assert (bool(first.next_cursor), second.next_cursor) == (True, "")
 
 
-async def test_metadata_is_read_where_it_is_asked_for_and_only_below_a_message(workspace: EmbeddedSlack, web_api: Web) -> None:
-    root = workspace.say("general", "mika", "0")["ts"]
-    told = {"event_type": "insomnia_reply", "event_payload": {"message": "会議", "part": 1, "gate": None}}
-    posts = [await web_api.slack.post("C0GENERAL", str(n), thread_ts=root, metadata=told) for n in range(3)]
-
-    plain = await web_api.slack.replies("C0GENERAL", root)
-    with_metadata = await web_api.slack.replies("C0GENERAL", root, oldest=posts[0].ts, metadata=True)
-
-    assert [m.get("metadata") for m in plain.messages] == [None] * 4
-    assert [(m["text"], m.get("metadata")) for m in with_metadata.messages] == [("0", None), ("1", told), ("2", told)]
-
-
 async def test_a_status_is_set_and_cleared(workspace: EmbeddedSlack, web_api: Web) -> None:
     root = workspace.say("general", "mika", "hello")["ts"]
 

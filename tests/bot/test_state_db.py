@@ -33,6 +33,19 @@ def test_a_new_file_is_durable_by_its_settings(tmp_path: Path) -> None:
     db.close()
 
 
+def test_the_names_of_a_new_file_and_its_folder_are_on_the_disk_before_anything_relies_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(state_db.os, "fsync", lambda fd: synced.append(Path(f"/proc/self/fd/{fd}").readlink()))
+    (tmp_path / ".insomnia").mkdir()
+
+    made(tmp_path / ".insomnia" / "state.db")
+    made(tmp_path / ".insomnia" / "state.db")
+
+    assert synced == [tmp_path / ".insomnia", tmp_path]
+
+
 def test_the_file_and_those_beside_it_are_their_owners_alone(tmp_path: Path) -> None:
     db = open_state(tmp_path / "state.db")
     db.execute("INSERT INTO told VALUES ('x')")
