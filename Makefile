@@ -1,7 +1,7 @@
 # Everything lives in .venv beside this file; pip is the only thing that reaches out.
 #   make run     the bot on its embedded workspace        make check   what is run before every commit
 #   make demo    the same story, told and checked         make test    check, and all that this machine can run
-#   make bench   what parts of it cost, as ratios
+#   make bench   what parts of it cost, as ratios         make soak    a thousand messages under kills, for many minutes
 
 SHELL := /bin/bash
 VENV := .venv
@@ -13,7 +13,7 @@ OLD_ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$p" -c '$(OLD_ENOUGH)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: setup run demo lint check test bench clean
+.PHONY: setup run demo lint check test soak bench clean
 .DEFAULT_GOAL := run
 
 # The environment holds absolute paths: where the folder was moved, or its Python is gone, it is made anew.
@@ -52,6 +52,9 @@ check: lint
 
 test: lint
 	@$(PY) -m pytest
+
+soak: setup
+	@$(PY) -m pytest -m soak
 
 bench: setup
 	@for each in benchmarks/bench_*.py; do $(PY) -m benchmarks.$$(basename $$each .py) || exit 1; done

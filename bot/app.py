@@ -10,11 +10,12 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from bot.inbox import WITHDRAWN, Inbox, Row
-from bot.messages import Channel, ChannelKind, Message
+from bot.messages import MOST_DEATHS, Channel, ChannelKind, Message
 from bot.ports import Clock, SlackError, SlackPort
 from bot.responder import Ended, Responder
 from bot.routes import Destination, RouteSettings, destination, may_share
@@ -60,6 +61,7 @@ class App:
         self._lanes: dict[str, deque[_Waiting]] = {}
         self._busy: set[str] = set()  # lanes that are being served
         self._answering: set[str] = set()  # of them those with a message in hand, not between two
+        self._alone = asyncio.Lock()  # for messages over which the bot died before, so that the next death tells whose it is
         self._doors: dict[str, asyncio.Lock] = {}  # one a channel: its messages enter their lane in the order of arrival
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False
@@ -170,6 +172,15 @@ class App:
             self._busy.discard(key)
 
     async def _one(self, w: _Waiting) -> None:
+        try:
+            async with self._alone if w.row.deaths >= MOST_DEATHS - 1 else nullcontext():
+                await self._answer(w)
+        except asyncio.CancelledError:
+            _leave(w)
+            self._inbox.put_back(w.row.id)
+            raise
+
+    async def _answer(self, w: _Waiting) -> None:
         waited = self._clock.monotonic() - w.since
         w.wait.end()
         message = self._message(w)
@@ -179,12 +190,7 @@ class App:
         self._inbox.begin(w.row.id)
         with self._emit.within(w.span):
             self._emit(LaneWaited(route=w.to.route.name, seconds=waited))
-            try:
-                ended = await self._responder.respond(message, w.to)
-            except asyncio.CancelledError:
-                _leave(w)
-                raise
-            self._close(w, ended)
+            self._close(w, await self._responder.respond(message, w.to))
 
     def _message(self, w: _Waiting) -> Message:
         return Message(
@@ -198,6 +204,7 @@ class App:
             key=w.to.key,
             accepted_at=w.row.accepted_at,
             attempt=w.row.attempt,
+            deaths=w.row.deaths,
         )
 
     def _close(self, w: _Waiting, ended: Ended) -> None:

@@ -21,6 +21,7 @@ from bot.intake import Audience, Intake
 from bot.memory_parts import reading_tools_for, worker_for, workers_for
 from bot.memory_tools import resident_tools
 from bot.memory_workers import MemoryWorkers
+from bot.outbox import Outbox
 from bot.persistent_session import SessionParts
 from bot.ports import SlackError
 from bot.prompts import SYSTEM_PROMPT
@@ -122,7 +123,7 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
         sessions=sessions,
         router=Router(reader=reader, inbox=inbox, threads=threads, emit=emit, tz=tz),
         reader=reader,
-        replies=Replies(web, clock=clock, emit=emit),
+        replies=Replies(web, Outbox(db), me=me, clock=clock, emit=emit),
         slack=web,
         threads=threads,
         audience=audience,

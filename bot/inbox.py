@@ -28,6 +28,7 @@ WITHDRAWN: Mapping[str, Any] = {"withdrawn": True}
 GONE = "~"  # the age of a deleted message: greater than every ts
 _HERE = "team=? AND channel=? AND thread_ts=?"
 _THIS = "team=? AND channel=? AND ts=?"
+_NOT_ASKED = "state='waiting' AND id NOT IN (SELECT message FROM replies)"  # one with a reply waits only to be posted
 _INTO_SAID = "INTO said (team, channel, ts, thread_ts, change, body, age, at) VALUES (?,?,?,?,?,?,?,?)"
 
 
@@ -44,6 +45,7 @@ class Row:
     trace: TraceRef
     attempt: int
     accepted_at: float
+    deaths: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,7 @@ class Inbox:
     def reword(self, thread: Thread, ts: str, body: Mapping[str, Any]) -> bool:
         """An edit of a message that still waits: it will be asked as it now stands, or stood last. False: it waits no more."""
         with self._writing():
-            waiting = self._db.execute(f"SELECT age FROM messages WHERE {_THIS} AND state='waiting'", _message(thread, ts)).fetchone()
+            waiting = self._db.execute(f"SELECT age FROM messages WHERE {_THIS} AND {_NOT_ASKED}", _message(thread, ts)).fetchone()
             if waiting is not None and waiting["age"] <= (age := _age(body)):
                 changed = (_json(body), age, *_message(thread, ts))
                 self._db.execute(f"UPDATE messages SET body=?, age=? WHERE {_THIS}", changed)
@@ -117,13 +119,25 @@ class Inbox:
                 "UPDATE messages SET state='ended', body='{}', outcome=?, reason=?, ended_at=? WHERE id=?",
                 (outcome.value, reason, now, row),
             )
+            for table in ("replies", "deaths"):
+                self._db.execute(f"DELETE FROM {table} WHERE message=?", (row,))
             self._drop_ended(now)
 
+    def put_back(self, row: int) -> None:
+        """The bot is ended before the answer is there: the next one tries again, and nobody died of it."""
+        self._db.execute("UPDATE messages SET attempt=attempt+1, state='waiting' WHERE id=? AND state='answering'", (row,))
+
     def unanswered(self) -> list[Row]:
-        """What an earlier process accepted and did not end, oldest first; what it had begun counts one more attempt."""
+        """What an earlier process accepted and did not end, oldest first; what it died over counts one more attempt."""
         with self._writing():
+            self._db.execute(
+                "INSERT INTO deaths SELECT id, 1 FROM messages WHERE state='answering' ON CONFLICT (message) DO UPDATE SET times=times+1"
+            )
             self._db.execute("UPDATE messages SET attempt=attempt+1, state='waiting' WHERE state='answering'")
-            rows = self._db.execute("SELECT * FROM messages WHERE state='waiting' ORDER BY id").fetchall()
+            rows = self._db.execute(
+                "SELECT m.*, coalesce(d.times, 0) AS deaths FROM messages m LEFT JOIN deaths d ON d.message=m.id"
+                " WHERE m.state='waiting' ORDER BY m.id"
+            ).fetchall()
         return [_row(r) for r in rows]
 
     def retrace(self, row: int, trace: TraceRef) -> None:
@@ -197,7 +211,7 @@ class Inbox:
     def withdraw(self, thread: Thread, ts: str) -> None:
         """A message that still waits was deleted: it will not be asked, and its text is gone."""
         with self._writing():
-            self._db.execute(f"UPDATE messages SET body=? WHERE {_THIS} AND state='waiting'", (_json(WITHDRAWN), *_message(thread, ts)))
+            self._db.execute(f"UPDATE messages SET body=? WHERE {_THIS} AND {_NOT_ASKED}", (_json(WITHDRAWN), *_message(thread, ts)))
 
     # -- bounds (inside a transaction) ---------------------------------------------------------------------------------
     def _bound(self, thread: Thread) -> None:
@@ -283,4 +297,5 @@ def _row(r: sqlite3.Row) -> Row:
         trace=TraceRef(r["trace_id"], r["span_id"]),
         attempt=r["attempt"],
         accepted_at=r["accepted_at"],
+        deaths=r["deaths"],
     )

@@ -14,6 +14,8 @@ from typing import Any
 
 from telemetry.events import Decision, Injection, Reason, Thread
 
+MOST_DEATHS = 3  # of the bot over one message: a third one by chance is rare, and a bot that dies for ever helps nobody
+
 
 class Role(StrEnum):
     PERSON = "person"
@@ -69,7 +71,7 @@ class Channel:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """One accepted message, to be answered once. `row` is its place in the inbox; `body` is Slack's own message object as
-    it stood when its turn came; `attempt` counts from 1."""
+    it stood when its turn came; `attempt` counts from 1; `deaths`: of the bot, while it was answering this one."""
 
     row: int
     thread: Thread
@@ -81,6 +83,7 @@ class Message:
     key: str
     accepted_at: float
     attempt: int = 1
+    deaths: int = 0
 
     @property
     def opens_thread(self) -> bool:

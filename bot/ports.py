@@ -45,7 +45,10 @@ class Page:
 class SlackPort(Protocol):
     """Each call is one Web API call; all raise SlackError, never a library's own exception."""
 
-    async def replies(self, channel: str, thread_ts: str, *, cursor: str = "", limit: int = 1000) -> Page: ...
+    async def replies(
+        self, channel: str, thread_ts: str, *, cursor: str = "", limit: int = 1000, oldest: str = "", metadata: bool = False
+    ) -> Page:
+        """`oldest`: only what came after that ts (Slack may add the root). `metadata`: with the metadata of each message."""
 
     async def post(self, channel: str, text: str, *, thread_ts: str, metadata: Mapping[str, Any] | None = None) -> Posted: ...
 

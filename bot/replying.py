@@ -1,43 +1,42 @@
 """An answer as Slack messages: split, neutralised, each part with the metadata that says whose answer it is.
 
-What must stay true: every part stands in the thread of its message or nowhere; a refusal by Slack is answered with
-plainer, shorter text, never with silence; the status is cleared at every end and never set again after the reply.
+What must stay true: every part stands in the thread of its message once, or nowhere; what became of a post is looked up
+where nobody told, never guessed; a refusal by Slack is answered with plainer, shorter text, never with silence; the status
+ends with the attempt and is never set again after the reply.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from bot.messages import GateSummary, Message
-from bot.mrkdwn import neutralise, split
-from bot.ports import Clock, Posted, SlackError, SlackPort
+from bot.mrkdwn import neutralise
+from bot.outbox import Outbox
+from bot.ports import Clock, SlackError, SlackPort
+from bot.reply_parts import Reply, gate_payload
+from bot.slack_codes import NEVER_SENT, RATE_LIMITED, TIMED_OUT, is_doubtful
+from bot.slack_text import Me
+from bot.standing import LONGEST_WAIT_SECONDS, Standing
 from telemetry.emit import Emit, Span
 from telemetry.events import FailReason, Outcome
 from telemetry.names import Attr, SpanName
 
-EVENT_TYPE = "insomnia_reply"
-PAYLOAD_FORMAT = 1
-PART_CHARS = 4_000  # Slack's advice for `text`, and what chat.update takes at most
 SHORTER_CHARS = 2_500  # after a refusal: below the 3,000 of a section, in which some clients render text
 STATUS_REFRESH_SECONDS = 90.0  # Slack clears a status by itself after two minutes
 RATE_LIMIT_WAITS = 5
-LONGEST_WAIT_SECONDS = 60.0
 REFUSED_FOR_SIZE = frozenset({"msg_too_long", "msg_blocks_too_long", "invalid_blocks", "invalid_blocks_format"})
-# Slack, or the network, did not take the post. A lost connection or a time-out is not among them: it may stand there already.
-NOT_TAKEN = frozenset({"internal_error", "fatal_error", "service_unavailable", "connection_refused", "http_502", "http_503"})
-# Nobody knows whether it stands in Slack: it is not repeated, and nobody is told that it was not taken.
-UNSURE = frozenset({"timeout", "request_timeout", "connection"})
 ROOT_IS_GONE = frozenset({"thread_not_found", "cannot_reply_to_message"})
+# Before each look whether a post arrived. One that was timed out may still be on its way through Slack.
+ARRIVAL_PAUSES, LATE_ARRIVAL_PAUSES = (1.0,), (1.0, 4.0, 10.0)
 
 
 class ReplyLost(Exception):
     """The answer could not be put into its thread; `reason` says why. Nothing of it is left elsewhere.
 
-    `unsure`: the connection was lost over it, so it may stand there all the same.
+    `unsure`: nobody knows what became of a post, and Slack does not tell, so it may stand there all the same.
     """
 
     def __init__(self, reason: FailReason, *, unsure: bool = False) -> None:
@@ -51,62 +50,97 @@ class Delivered:
 
 
 class Replies:
-    def __init__(self, slack: SlackPort, *, clock: Clock, emit: Emit) -> None:
-        self._slack, self._clock, self._emit = slack, clock, emit
+    def __init__(self, slack: SlackPort, outbox: Outbox, *, me: Me, clock: Clock, emit: Emit) -> None:
+        self._slack, self._outbox, self._clock, self._emit = slack, outbox, clock, emit
+        self._standing = Standing(slack, me=me, clock=clock)
 
-    async def post(self, message: Message, text: str, *, outcome: Outcome, trace_id: str, gate: GateSummary | None) -> Delivered:
+    async def post(
+        self,
+        message: Message,
+        text: str,
+        *,
+        outcome: Outcome,
+        trace_id: str,
+        gate: GateSummary | None,
+        reason: FailReason | None = None,
+        session_id: str = "",
+    ) -> Delivered:
         """Raises ReplyLost."""
-        parts = split(neutralise(text), PART_CHARS)
-        payload = {
-            "v": PAYLOAD_FORMAT,
-            "message": f"{message.thread.team}/{message.thread.channel}/{message.ts}",
-            "trace_id": trace_id,
-            "outcome": outcome.value,
-            "gate": _gate(gate),
-        }
-        with self._emit.span(SpanName.SLACK_REPLY, {Attr.REPLY_METHOD: "chat.postMessage", Attr.REPLY_CHUNKS: len(parts)}) as span:
+        reply = Reply(
+            text=neutralise(text), outcome=outcome, trace_id=trace_id, gate=gate_payload(gate), reason=reason, session_id=session_id
+        )
+        self._outbox.keep(message.row, reply)
+        return await self._deliver(message, reply, begun=False)
+
+    def begun(self, message: Message) -> Reply | None:
+        """What an earlier attempt was about to post, or has posted."""
+        return self._outbox.kept(message.row) if message.attempt > 1 else None
+
+    async def resume(self, message: Message, reply: Reply) -> Delivered:
+        """Posts what of a begun reply is missing. Raises ReplyLost."""
+        return await self._deliver(message, reply, begun=True)
+
+    async def _deliver(self, message: Message, reply: Reply, *, begun: bool) -> Delivered:
+        with self._emit.span(SpanName.SLACK_REPLY, {Attr.REPLY_METHOD: "chat.postMessage", Attr.REPLY_CHUNKS: len(reply.parts)}) as span:
             try:
-                return await self._whole(message, parts, payload, span)
-            except _Refused:
-                shorter = split(neutralise(text), SHORTER_CHARS)
-                span.set({Attr.REPLY_FALLBACK: True, Attr.REPLY_CHUNKS: len(shorter)})
+                return await self._whole(message, reply, span, begun=begun)
+            except _Refused as e:
+                if reply.part_chars == SHORTER_CHARS:
+                    raise ReplyLost(FailReason.SLACK_ERROR) from e
             except ReplyLost as e:
                 span.set({Attr.REPLY_MISPLACED: e.reason is FailReason.THREAD_GONE})
                 raise
+            shorter = replace(reply, part_chars=SHORTER_CHARS)
+            span.set({Attr.REPLY_FALLBACK: True, Attr.REPLY_CHUNKS: len(shorter.parts)})
+            self._outbox.keep(message.row, shorter)
             try:
-                return await self._whole(message, shorter, payload, span)
+                return await self._whole(message, shorter, span, begun=False)
             except _Refused as e:
                 raise ReplyLost(FailReason.SLACK_ERROR) from e
 
-    async def _whole(self, message: Message, parts: list[str], payload: Mapping[str, Any], span: Span) -> Delivered:
-        delivered = Delivered(tuple([p.ts for p in await self._parts(message, parts, payload)]))
+    async def _whole(self, message: Message, reply: Reply, span: Span, *, begun: bool) -> Delivered:
+        there = await self._look(message, reply) if begun else {}
+        if there:
+            span.set({Attr.REPLY_FOUND: len(there)})
+        posted = await self._parts(message, reply, there, begun=begun)
+        delivered = Delivered(tuple(posted[number] for number in sorted(posted)))
         span.set({Attr.REPLY_TS: delivered.parts})  # by which an answer is found that somebody points at
         return delivered
 
-    async def _parts(self, message: Message, parts: list[str], payload: Mapping[str, Any]) -> list[Posted]:
-        posted: list[Posted] = []
-        for number, part in enumerate(parts, start=1):
-            metadata = {"event_type": EVENT_TYPE, "event_payload": {**payload, "part": number, "parts": len(parts)}}
-            try:
-                posted.append(await self._one(message, part, metadata))
-            except (_Refused, ReplyLost) as e:
-                if not (isinstance(e, ReplyLost) and e.unsure):  # else its end may stand there: without its beginning it would be worse
-                    await self._take_back(message, posted)
-                raise
-        return posted
+    async def _parts(self, message: Message, reply: Reply, there: dict[int, tuple[str, ...]], *, begun: bool) -> dict[int, str]:
+        posted, doubted = {number: ts[0] for number, ts in there.items()}, False
+        try:
+            for number in range(1, len(reply.parts) + 1):
+                if number not in posted:
+                    posted[number], repeated = await self._one(message, reply, number)
+                    doubted |= repeated or begun  # what the dead bot had sent may have been under way
+        except (_Refused, ReplyLost) as e:
+            if not (isinstance(e, ReplyLost) and e.unsure):  # else its end may stand there: without its beginning it would be worse
+                await self._take_back(message, posted.values())
+            raise
+        if doubted:
+            with suppress(ReplyLost):  # every part stands there; only that none stands there twice is not known
+                there = await self._look(message, reply)
+        await self._take_back(message, (ts for twice in there.values() for ts in twice[1:]))
+        return posted | {number: ts[0] for number, ts in there.items()}
 
-    async def _one(self, message: Message, text: str, metadata: Mapping[str, Any]) -> Posted:
-        thread = message.thread
+    async def _one(self, message: Message, reply: Reply, number: int) -> tuple[str, bool]:
+        """Its ts, and whether a try before that was given up may still arrive."""
+        thread, text, repeated = message.thread, reply.parts[number - 1], False
         for attempt in range(RATE_LIMIT_WAITS + 1):
             try:
-                posted = await self._slack.post(thread.channel, text, thread_ts=thread.ts, metadata=metadata)
+                posted = await self._slack.post(thread.channel, text, thread_ts=thread.ts, metadata=reply.metadata(message, number))
             except SlackError as e:
+                if is_doubtful(e.code):
+                    if (ts := await self._arrived(message, reply, number, e)) is not None:
+                        return ts, False
+                    repeated = True
                 await self._bear(e, last=attempt == RATE_LIMIT_WAITS)
                 continue
             if posted.thread_ts != thread.ts:  # the root is gone, and Slack put the reply into the channel
-                await self._take_back(message, [posted])
+                await self._take_back(message, [posted.ts])
                 raise ReplyLost(FailReason.THREAD_GONE)
-            return posted
+            return posted.ts, repeated
         raise ReplyLost(FailReason.SLACK_ERROR)
 
     async def _bear(self, e: SlackError, *, last: bool) -> None:
@@ -115,23 +149,43 @@ class Replies:
             raise _Refused from e
         if e.code in ROOT_IS_GONE:
             raise ReplyLost(FailReason.THREAD_GONE) from e
-        rate_limited = e.code in ("ratelimited", "rate_limited", "message_limit_exceeded")
-        if last or not (rate_limited or e.code in NOT_TAKEN):
-            raise ReplyLost(FailReason.SLACK_ERROR, unsure=e.code in UNSURE) from e
-        await self._clock.sleep(min(e.retry_after or 1.0, LONGEST_WAIT_SECONDS))
+        if last or not (e.code in RATE_LIMITED or e.code in NEVER_SENT or is_doubtful(e.code)):
+            raise ReplyLost(FailReason.SLACK_ERROR) from e
+        if not is_doubtful(e.code):  # who was in doubt has waited already
+            await self._clock.sleep(min(e.retry_after or 1.0, LONGEST_WAIT_SECONDS))
 
-    async def _take_back(self, message: Message, posted: list[Posted]) -> None:
-        """Half an answer, or one in the wrong place, is worse than none."""
-        for part in posted:
+    # -- what stands there ---------------------------------------------------------------------------------------------
+    async def _arrived(self, message: Message, reply: Reply, number: int, e: SlackError) -> str | None:
+        """The ts under which the part stands after all."""
+        for pause in LATE_ARRIVAL_PAUSES if e.code in TIMED_OUT else ARRIVAL_PAUSES:
+            await self._clock.sleep(pause)
+            if ts := (await self._look(message, reply)).get(number):
+                return ts[0]
+        return None
+
+    async def _look(self, message: Message, reply: Reply) -> dict[int, tuple[str, ...]]:
+        try:
+            return await self._standing.parts(message, reply)
+        except SlackError as e:
+            if e.code in ROOT_IS_GONE:
+                raise ReplyLost(FailReason.THREAD_GONE) from e
+            raise ReplyLost(FailReason.SLACK_ERROR, unsure=True) from e
+
+    async def _take_back(self, message: Message, posted: Iterable[str]) -> None:
+        """Half an answer, one that stands twice or in the wrong place, is worse than none."""
+        for ts in posted:
             with suppress(SlackError):  # counted by the adapter; there is nothing better to do
-                await self._slack.delete(message.thread.channel, part.ts)
+                await self._slack.delete(message.thread.channel, ts)
 
 
 class Status:
-    """ "is thinking…" in one thread: refreshed before Slack drops it, cleared at its end whatever happened."""
+    """ "is thinking…" in one thread: refreshed before Slack drops it, cleared at its end whatever happened.
 
-    def __init__(self, slack: SlackPort, message: Message, *, clock: Clock) -> None:
-        self._slack, self._message, self._clock = slack, message, clock
+    `left`: what it says instead where the bot ends before the answer is there. Slack drops that too if nobody comes back.
+    """
+
+    def __init__(self, slack: SlackPort, message: Message, *, clock: Clock, left: str = "") -> None:
+        self._slack, self._message, self._clock, self._left = slack, message, clock, left
         self._refreshing: asyncio.Task[None] | None = None
 
     async def show(self, words: str) -> None:
@@ -158,23 +212,10 @@ class Status:
     async def __aenter__(self) -> Status:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self.settle()
-        await self._set("")
+        await self._set(self._left if kind is asyncio.CancelledError else "")
 
 
 class _Refused(Exception):
     """Slack found the text too long, whatever its documentation says."""
-
-
-def _gate(gate: GateSummary | None) -> dict[str, Any] | None:
-    if gate is None:
-        return None
-    injection = gate.injection.value if gate.injection else None
-    return {
-        "decision": gate.decision.value,
-        "reason": gate.reason.value,
-        "injection": injection,
-        "messages": gate.messages,
-        "omitted": gate.omitted,
-    }

@@ -15,10 +15,11 @@ from datetime import tzinfo
 
 from bot.inbox import Row
 from bot.intake import Audience, root_attributes
-from bot.messages import GateSummary, Message, Role, Said, Speaker
+from bot.messages import MOST_DEATHS, GateSummary, Message, Role, Said, Speaker
 from bot.persistent_session import PersistentSession
 from bot.ports import Clock, SlackError, SlackPort
-from bot.replying import Replies, ReplyLost, Status
+from bot.reply_parts import Reply
+from bot.replying import Delivered, Replies, ReplyLost, Status
 from bot.router import Answered, Router, TurnFailed
 from bot.routes import Destination
 from bot.sessions import Sessions
@@ -77,14 +78,22 @@ class Responder:
             return Ended(outcome=Outcome.FAILED, reason=FailReason.INTERNAL)
 
     async def _respond(self, message: Message, to: Destination) -> Ended:
+        if message.deaths >= 2 * MOST_DEATHS:
+            return _given_up(message)  # even to say so ends the bot
         allowed = self._allowed(to)
         said = await self._reader.said(message.body, verified=allowed)
+        if (begun := self._replies.begun(message)) is not None:
+            return await self._carry_on(message, said, begun)
+        if message.deaths >= MOST_DEATHS:
+            _given_up(message)
+            return await self._apologise(message, said.text, FailReason.BOT_DIED)
         if not said.text and message.opens_thread:
             return await self._greet(message, said)
         session = self._sessions.session_for(to)
         reread = said.text.lower().split(maxsplit=1)[:1] == [REREAD] and not message.opens_thread
-        async with Status(self._slack, message, clock=self._clock) as status:
-            await status.show(say(Sentence.STATUS_THINKING, self._lang(said.text)))
+        lang = self._lang(said.text)
+        async with Status(self._slack, message, clock=self._clock, left=say(Sentence.STATUS_RESTARTING, lang)) as status:
+            await status.show(say(Sentence.STATUS_THINKING, lang))
             try:
                 answered, gate = await self._router.answer(session, message, said, verified=allowed, reread=reread)
             except TurnFailed as e:
@@ -103,17 +112,37 @@ class Responder:
     async def _give(self, session: PersistentSession, message: Message, said: Said, answered: Answered, gate: GateSummary) -> Ended:
         text = "\n\n".join([answered.text, *self._honest_lines(answered.section, said.text)])
         try:
-            delivered = await self._replies.post(message, text, outcome=Outcome.ANSWERED, trace_id=self._trace_id(), gate=gate)
+            delivered = await self._replies.post(
+                message, text, outcome=Outcome.ANSWERED, trace_id=self._trace_id(), gate=gate, session_id=session.session_id
+            )
         except ReplyLost as e:
             return await self._lost(message, said, e)
+        try:
+            self._note(session, message, said, answered, delivered)
+        except Exception as e:  # noqa: BLE001 - the answer stands in Slack: whatever fails now, no apology may come below it
+            _report(e, f"after answering {message.thread} {message.ts}")
+        return Ended(outcome=Outcome.ANSWERED, first_token_at=answered.first_token_at)
+
+    def _note(self, session: PersistentSession, message: Message, said: Said, answered: Answered, delivered: Delivered) -> None:
         speaker = Speaker(id=self._me.user_id, name="Insomnia", role=Role.OWN)
         own = [Said(ts=ts, speaker=speaker, text=answered.text) for ts in delivered.parts]
         self._router.posted(session, message, answered, own)
         self._threads.answered(message.thread, by_bot=said.speaker.role is Role.BOT)
-        return Ended(outcome=Outcome.ANSWERED, first_token_at=answered.first_token_at)
+
+    async def _carry_on(self, message: Message, said: Said, begun: Reply) -> Ended:
+        """An earlier attempt had its answer, or its apology, and was posting it."""
+        try:
+            await self._replies.resume(message, begun)
+        except ReplyLost as e:
+            return await self._lost(message, said, e)
+        if begun.outcome is Outcome.ANSWERED:
+            self._threads.answered(message.thread, by_bot=said.speaker.role is Role.BOT)
+        return Ended(outcome=begun.outcome, reason=begun.reason, session_id=begun.session_id)
 
     async def _lost(self, message: Message, said: Said, lost: ReplyLost) -> Ended:
         """Where the answer may stand all the same, or its thread is gone, there is nothing to say, or no place for it."""
+        if lost.unsure:
+            print(f"insomnia: Slack does not tell whether the answer to {message.thread} {message.ts} was posted", file=sys.stderr)
         if lost.unsure or lost.reason is FailReason.THREAD_GONE:
             return Ended(outcome=Outcome.FAILED, reason=lost.reason)
         return await self._apologise(message, said.text, lost.reason)
@@ -151,12 +180,12 @@ class Responder:
     ) -> Ended:
         lang, trace_id = self._lang(text), self._trace_id()
         if until is None or reason not in NO_ANSWER_UNTIL:
-            why = say(NO_ANSWER[reason], lang, minutes=math.ceil(seconds / 60))
+            why = say(NO_ANSWER[reason], lang, minutes=math.ceil(seconds / 60), times=message.deaths)
         else:
             why = say(NO_ANSWER_UNTIL[reason], lang, until=moment(until, now=self._clock.now(), tz=self._tz))
         line = f"{why} ({say(Sentence.TRACE, lang, trace=trace_id[:8])})"
         try:
-            await self._replies.post(message, line, outcome=Outcome.FAILED, trace_id=trace_id, gate=None)
+            await self._replies.post(message, line, outcome=Outcome.FAILED, trace_id=trace_id, gate=None, reason=reason)
         except ReplyLost as e:
             return Ended(outcome=Outcome.FAILED, reason=e.reason)
         return Ended(outcome=Outcome.FAILED, reason=reason)
@@ -179,6 +208,11 @@ class Responder:
 
     def _lang(self, text: str) -> Language:
         return language_of(text, self._language)
+
+
+def _given_up(message: Message) -> Ended:
+    print(f"insomnia: {message.thread} {message.ts} is given up: the bot died {message.deaths} times over it", file=sys.stderr)
+    return Ended(outcome=Outcome.FAILED, reason=FailReason.BOT_DIED)
 
 
 def _report(error: Exception, where: str) -> None:

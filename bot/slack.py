@@ -89,8 +89,11 @@ class SlackWeb:
                 return
 
     # -- SlackPort -----------------------------------------------------------------------------------------------------
-    async def replies(self, channel: str, thread_ts: str, *, cursor: str = "", limit: int = 1000) -> Page:
-        args: dict[str, Any] = {"channel": channel, "ts": thread_ts, "limit": limit, "cursor": cursor}
+    async def replies(
+        self, channel: str, thread_ts: str, *, cursor: str = "", limit: int = 1000, oldest: str = "", metadata: bool = False
+    ) -> Page:
+        args: dict[str, Any] = {"channel": channel, "ts": thread_ts, "limit": limit, "cursor": cursor, "oldest": oldest}
+        args["include_all_metadata"] = "true" if metadata else ""
         told = await self._call("conversations.replies", **_given(args))
         messages = told.get("messages")
         next_cursor = (told.get("response_metadata") or {}).get("next_cursor") or ""

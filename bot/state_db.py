@@ -11,13 +11,10 @@ import os
 import sqlite3
 from pathlib import Path
 
-VERSION = 2
+VERSION = 3
 BUSY_SECONDS = 5.0  # somebody who looks into the file holds it for moments
 # `age` (of a message's text) is Slack's time of its last edit, "" for an unedited one, "~" once it is deleted: newer is greater.
-ACCOUNTS = """
-CREATE TABLE accounts (account TEXT PRIMARY KEY, credential TEXT NOT NULL, state TEXT NOT NULL, until REAL NOT NULL) WITHOUT ROWID;
-"""
-SCHEMA_1 = """
+SCHEMA = """
 CREATE TABLE messages (
   id INTEGER PRIMARY KEY, team TEXT NOT NULL, channel TEXT NOT NULL, ts TEXT NOT NULL, thread_ts TEXT NOT NULL, user TEXT NOT NULL,
   channel_type TEXT NOT NULL, body TEXT NOT NULL, age TEXT NOT NULL, state TEXT NOT NULL, route TEXT NOT NULL DEFAULT '',
@@ -41,9 +38,16 @@ CREATE TABLE sessions (key TEXT PRIMARY KEY, route TEXT NOT NULL, session_id TEX
   WITHOUT ROWID;
 CREATE TABLE told (what TEXT PRIMARY KEY) WITHOUT ROWID;
 """
-SCHEMA = SCHEMA_1 + ACCOUNTS
-# Version -> its tables, and what makes them those of the next one.
-EARLIER = {1: (SCHEMA_1, ACCOUNTS)}
+# What each later version has beside that. `message` is the id of a message that has not ended.
+ADDED = {
+    2: """
+CREATE TABLE accounts (account TEXT PRIMARY KEY, credential TEXT NOT NULL, state TEXT NOT NULL, until REAL NOT NULL) WITHOUT ROWID;
+""",
+    3: """
+CREATE TABLE replies (message INTEGER PRIMARY KEY, body TEXT NOT NULL);
+CREATE TABLE deaths (message INTEGER PRIMARY KEY, times INTEGER NOT NULL);
+""",
+}
 _HELD = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _DENIED = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM})
 END_THE_OTHER = "Another process holds it: end that one first."
@@ -87,10 +91,21 @@ def _make_private(path: Path) -> None:
     """Before SQLite opens it: the files beside it take over its mode."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        _keep_names(path)
     except FileExistsError:
         # By its name: to close a descriptor of ours would drop the locks that SQLite holds on the same file.
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
+
+
+def _keep_names(path: Path) -> None:
+    """A power cut may take a file, however well it was written, whose name is in no folder on the disk yet."""
+    for folder in (path.parent, path.parent.parent):
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:
@@ -99,16 +114,16 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     if version > VERSION:
         raise StateUnreadable(path, f"it was written by a newer version (format {version}, this one knows {VERSION})", UPGRADE)
     tables = _tables(db)
-    of_version, added = EARLIER.get(version, (SCHEMA, ""))
-    if tables and (tables != _made_by(of_version) or version not in (*EARLIER, VERSION)):
+    if tables and (version < 1 or tables != _tables_of(version)):
         raise StateUnreadable(path, "its tables are not those of this version", MOVE_AWAY)
     if tables and (found := str(db.execute("PRAGMA quick_check(1)").fetchone()[0])) != "ok":
         raise StateUnreadable(path, f"it is damaged ({found})", MOVE_AWAY)
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=FULL")
     if not tables:  # new, or its maker was killed before it could make them
-        added = SCHEMA
-    if added:
+        db.executescript(f"BEGIN IMMEDIATE; {_schema(VERSION)} PRAGMA user_version={VERSION}; COMMIT;")
+    elif version < VERSION:
+        added = "".join(ADDED[later] for later in range(version + 1, VERSION + 1))
         db.executescript(f"BEGIN IMMEDIATE; {added} PRAGMA user_version={VERSION}; COMMIT;")
 
 
@@ -118,10 +133,14 @@ def _tables(db: sqlite3.Connection) -> set[str]:
     return {str(row[0]) for row in made}
 
 
-def _made_by(schema: str) -> set[str]:
+def _schema(version: int) -> str:
+    return SCHEMA + "".join(ADDED[later] for later in range(2, version + 1))
+
+
+def _tables_of(version: int) -> set[str]:
     db = sqlite3.connect(":memory:")
     try:
-        db.executescript(schema)
+        db.executescript(_schema(version))
         return _tables(db)
     finally:
         db.close()

@@ -21,6 +21,7 @@ class Language(StrEnum):
 
 class Sentence(StrEnum):
     STATUS_THINKING = "status_thinking"
+    STATUS_RESTARTING = "status_restarting"
     HISTORY_RATE_LIMITED = "history_rate_limited"
     HISTORY_MISSING_SCOPE = "history_missing_scope"
     HISTORY_NOT_IN_CHANNEL = "history_not_in_channel"
@@ -40,6 +41,7 @@ class Sentence(StrEnum):
     DEADLINE = "deadline"
     COMPACTED_TWICE = "compacted_twice"
     SLACK_ERROR = "slack_error"
+    BOT_DIED = "bot_died"
     INTERNAL = "internal"
     EMPTY_MENTION = "empty_mention"
     NOT_ROUTED = "not_routed"
@@ -68,6 +70,7 @@ NO_ANSWER: dict[FailReason, Sentence] = {
     FailReason.DEADLINE: Sentence.DEADLINE,
     FailReason.COMPACTED_TWICE: Sentence.COMPACTED_TWICE,
     FailReason.SLACK_ERROR: Sentence.SLACK_ERROR,
+    FailReason.BOT_DIED: Sentence.BOT_DIED,
     FailReason.INTERNAL: Sentence.INTERNAL,
 }
 
@@ -79,6 +82,7 @@ NO_ANSWER_UNTIL: dict[FailReason, Sentence] = {
 # English, Japanese. A status stands behind the bot's name: "Insomnia is thinking…".
 SENTENCES: dict[Sentence, tuple[str, str]] = {
     Sentence.STATUS_THINKING: ("is thinking…", "考えています…"),
+    Sentence.STATUS_RESTARTING: ("is being restarted, and answers then…", "再起動しています。その後で回答します…"),
     Sentence.HISTORY_RATE_LIMITED: (
         "I could not read this thread's earlier messages: Slack asks me to wait. Next time you write here, I will try again.",
         "このスレッドの過去のメッセージを読めませんでした（Slackから待つよう求められています）。次に書き込まれたときに、もう一度試します。",
@@ -154,6 +158,11 @@ SENTENCES: dict[Sentence, tuple[str, str]] = {
     Sentence.SLACK_ERROR: (
         "Sorry, Slack did not take my answer. Please ask once more.",
         "すみません、回答をSlackに投稿できませんでした。もう一度お尋ねください。",
+    ),
+    Sentence.BOT_DIED: (
+        "Sorry, I broke down {times} times while I was answering this, so I have given it up. "
+        "Please ask in another way, or tell whoever runs me.",
+        "すみません、この質問に答えている途中で{times}回停止したため、回答をあきらめました。別の聞き方をするか、管理者にお知らせください。",
     ),
     Sentence.INTERNAL: (
         "Sorry, something went wrong on my side. Please try again, or tell whoever runs me.",

@@ -175,6 +175,7 @@ class FailReason(StrEnum):
     COMPACTED_TWICE = "compacted_twice"
     THREAD_GONE = "thread_gone"
     SLACK_ERROR = "slack_error"
+    BOT_DIED = "bot_died"  # at each attempt; it was given up
     INTERNAL = "internal"
 
 

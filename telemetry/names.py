@@ -134,6 +134,7 @@ class Attr(StrEnum):
     COST_USD = "insomnia.cost.usd", "as the CLI reports it", "USD"
     TOOL_LATE = "insomnia.tool.late", "true: the tool ended after its turn"
     REPLY_CHUNKS = "insomnia.reply.chunks", "messages the answer was cut into", "{message}"
+    REPLY_FOUND = "insomnia.reply.found", "of these: in Slack already, posted by an attempt before this one", "{message}"
     REPLY_TS = "insomnia.reply.ts", "ts of the messages that the answer became, in order"
     REPLY_METHOD = "insomnia.reply.method", "how the answer was posted"
     REPLY_MISPLACED = "insomnia.reply.misplaced", "true: Slack put the answer outside of its thread"

@@ -61,6 +61,7 @@ NO_ANSWER: Mapping[str, Both] = {
     FailReason.COMPACTED_TWICE: ("the context was compacted twice while answering", "回答中にコンテキストが二度圧縮されました"),
     FailReason.THREAD_GONE: ("the thread is gone from Slack", "スレッドがSlackにもうありません"),
     FailReason.SLACK_ERROR: ("Slack did not take the answer", "回答をSlackに投稿できませんでした"),
+    FailReason.BOT_DIED: ("the bot broke down at each attempt", "回答のたびにボットが停止しました"),
     FailReason.INTERNAL: ("of an error in the bot itself", "ボットの内部エラーが起きました"),
 }
 

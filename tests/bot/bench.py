@@ -6,7 +6,7 @@ A test lets people write, moves the clock, scripts the CLI, and looks at what re
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
@@ -18,6 +18,7 @@ from bot.app import App
 from bot.config import Credential
 from bot.inbox import Inbox
 from bot.intake import Audience, Intake
+from bot.outbox import Outbox
 from bot.persistent_session import PersistentSession, SessionParts
 from bot.replying import Replies
 from bot.responder import Responder
@@ -90,27 +91,31 @@ class Bench:
         accounts: Sequence[str] = ("work",),
         max_resident: int = 32,
         before: Bench | None = None,
+        mortal: Callable[[Any], Any] = lambda port: port,
     ) -> None:
+        """`mortal`: puts something between the bot and its disk, Slack and CLI."""
+        self._mortal = mortal
         self.folder, self.settings = folder, settings or routes()
         self.clock: FakeClock = before.clock if before else FakeClock()
         self.slack: FakeSlack = before.slack if before else FakeSlack(self.clock)
         self.claude: FakeClaude = before.claude if before else FakeClaude()
         self.emit, self.explains = RecordingEmit(), FakeExplains()
-        self.db: sqlite3.Connection = open_state(folder / "state.db")
+        self.db: sqlite3.Connection = mortal(open_state(folder / "state.db"))
+        slack = mortal(self.slack)
         boot = "second" if before else "first"
         self.inbox, self.threads = Inbox(self.db, clock=self.clock), ThreadRoutes(self.db, clock=self.clock, boot=boot)
         credentials = [Credential(name, "ANTHROPIC_API_KEY", f"key-of-{name}") for name in accounts]
         self.accounts = Accounts(credentials, clock=self.clock, emit=self.emit, rests=AccountRests(self.db))
         self.sessions = Sessions(self._parts(), max_resident=max_resident)
-        self.reader = ThreadReader(self.slack, self.inbox, me=me, clock=self.clock, emit=self.emit)
+        self.reader = ThreadReader(slack, self.inbox, me=me, clock=self.clock, emit=self.emit)
         self.router = Router(reader=self.reader, inbox=self.inbox, threads=self.threads, emit=self.emit, tz=UTC)
         audience = Audience(users=users, bots=bots)
         self.responder = Responder(
             sessions=self.sessions,
             router=self.router,
             reader=self.reader,
-            replies=Replies(self.slack, clock=self.clock, emit=self.emit),
-            slack=self.slack,
+            replies=Replies(slack, Outbox(self.db), me=ME, clock=self.clock, emit=self.emit),
+            slack=slack,
             threads=self.threads,
             audience=audience,
             language=language,
@@ -123,9 +128,9 @@ class Bench:
             inbox=self.inbox,
             threads=self.threads,
             routes=self.settings,
-            slack=self.slack,
+            slack=slack,
             responder=self.responder,
-            whys=Whys(self.explains, self.slack, language=language),
+            whys=Whys(self.explains, slack, language=language),
             me=me,
             clock=self.clock,
             emit=self.emit,
@@ -143,7 +148,7 @@ class Bench:
 
     def _parts(self) -> SessionParts:
         return SessionParts(
-            starter=self.claude,
+            starter=self._mortal(self.claude),
             threads=self.threads,
             folder=self.folder / "sessions",
             clock=self.clock,

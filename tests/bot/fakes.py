@@ -157,9 +157,16 @@ class FakeSlack:
                 act()
 
     # -- SlackPort -----------------------------------------------------------------------------------------------------
-    async def replies(self, channel: str, thread_ts: str, *, cursor: str = "", limit: int = 1000) -> Page:
-        await self._called(SlackCall("replies", channel, thread_ts))
+    async def replies(
+        self, channel: str, thread_ts: str, *, cursor: str = "", limit: int = 1000, oldest: str = "", metadata: bool = False
+    ) -> Page:
+        await self._called(SlackCall("looks" if metadata else "replies", channel, thread_ts))
         there = self.thread(channel, thread_ts)
+        if not there or (channel, thread_ts) not in self.messages:
+            raise SlackError("conversations.replies", "thread_not_found")
+        there = [m for m in there if m["ts"] > oldest or m["ts"] == thread_ts]
+        if not metadata:
+            there = [{k: v for k, v in m.items() if k != "metadata"} for m in there]
         start = int(cursor or 0)
         end = start + min(self.page_size, limit)
         return Page(there[start:end], str(end) if end < len(there) else "")

@@ -13,6 +13,7 @@ from typing import Any
 from bot.inbox import Inbox, Row
 from bot.intake import Audience, Intake
 from bot.messages import Change
+from bot.outbox import Outbox
 from bot.routes import RouteSettings
 from bot.slack_events import Wondered
 from bot.slack_text import Me
@@ -140,6 +141,7 @@ class Store:
     def open(self) -> None:
         self.db = open_state(self.path)
         self.inbox, self.threads = Inbox(self.db, clock=self.clock), ThreadRoutes(self.db, clock=self.clock, boot="b")
+        self.outbox = Outbox(self.db)
 
     def restart(self) -> None:
         self.db.close()
@@ -167,7 +169,7 @@ class Store:
         return row is not None and row.overflowed
 
     def texts_on_disk(self) -> str:
-        tables = ("messages", "said")
+        tables = ("messages", "said", "replies")
         return " ".join(str(r[0]) for table in tables for r in self.db.execute(f"SELECT body FROM {table}"))
 
 

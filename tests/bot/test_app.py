@@ -286,12 +286,12 @@ async def test_a_turn_that_does_not_end_in_time_is_cancelled_and_answered_by_the
 
     assert first.replies[0].attributes[Attr.REPLY_OUTCOME] == "cancelled"
     assert first.claude.process.closed and first.emit.of(ReplyEnded) == []
-    assert first.slack.of("set_status")[-1].text == ""
+    assert first.slack.of("set_status")[-1].text == "is being restarted, and answers then…"
     await first.sessions.close_all()
     second = make_bench(before=first)
     second.app.recover()
     await second.ended()
-    assert second.asked(one).text == "answer 2"
+    assert second.asked(one).text == "answer 2" and second.slack.of("set_status")[-1].text == ""
     (again,) = second.replies
     assert again.attributes[Attr.REPLY_ATTEMPT] == 2
     assert again.links == [first.replies[0].ref]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bot.inbox import KEPT_CHARS, REMEMBERED_SECONDS
-from telemetry.events import Outcome, Thread, TraceRef
+from bot.reply_parts import Reply
+from telemetry.events import FailReason, Outcome, Thread, TraceRef
 from tests.bot.ground import HERE, ROOT, TRACE, Store
 
 
@@ -87,7 +89,59 @@ def test_what_was_not_ended_comes_back_oldest_first_and_what_had_begun_counts_on
 
     assert [(r.ts, r.attempt, r.body, r.trace) for r in rows] == [(ts(1), 2, {"text": "1"}, TRACE), (ts(3), 1, {"text": "3"}, TRACE)]
     assert third.id == rows[1].id
-    assert [r.attempt for r in store.inbox.unanswered()] == [2, 1]
+    assert [(r.attempt, r.deaths) for r in store.inbox.unanswered()] == [(2, 1), (1, 0)]
+
+
+def test_deaths_are_counted_and_what_was_put_back_is_none(store: Store) -> None:
+    row = store.accept()
+    for _ in range(2):
+        store.inbox.begin(row.id)
+        store.restart()
+        store.inbox.unanswered()
+    store.inbox.begin(row.id)
+    store.inbox.put_back(row.id)
+    store.restart()
+
+    (found,) = store.inbox.unanswered()
+
+    assert (found.attempt, found.deaths) == (4, 2)
+
+
+def test_what_ended_is_not_put_back(store: Store) -> None:
+    row = store.accept()
+    store.inbox.end(row.id, Outcome.ANSWERED)
+
+    store.inbox.put_back(row.id)
+
+    assert store.inbox.unanswered() == []
+
+
+def test_a_reply_outlives_the_bot_and_goes_with_the_end_of_its_message(store: Store) -> None:
+    row, reply = store.accept(), Reply(text="a lone \ud83d half, 会議", outcome=Outcome.FAILED, trace_id="ab", reason=FailReason.DEADLINE)
+    store.outbox.keep(row.id, replace(reply, text="before"))
+    store.outbox.keep(row.id, reply)
+    store.inbox.begin(row.id)
+
+    store.restart()
+    store.inbox.unanswered()
+
+    assert store.outbox.kept(row.id) == reply
+    store.inbox.end(row.id, Outcome.FAILED)
+    assert store.outbox.kept(row.id) is None and "lone" not in store.texts_on_disk()
+    assert store.db.execute("SELECT count(*) FROM deaths").fetchone()[0] == 0
+
+
+@pytest.mark.parametrize("change", ["edit", "deletion"])
+def test_a_message_whose_reply_is_being_posted_is_asked_no_more(store: Store, change: str) -> None:
+    row = store.accept(text="Monday")
+    store.outbox.keep(row.id, Reply(text="Fine", outcome=Outcome.ANSWERED, trace_id="ab"))
+
+    if change == "edit":
+        assert not store.inbox.reword(HERE, ROOT, {"text": "Tuesday", "edited": {"ts": ts(9)}})
+    else:
+        store.inbox.withdraw(HERE, ROOT)
+
+    assert store.inbox.body(row.id) == {"text": "Monday"}
 
 
 def test_an_ended_message_is_remembered_without_its_text(store: Store) -> None:

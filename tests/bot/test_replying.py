@@ -3,72 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bot.messages import GateSummary, Message
 from bot.ports import SlackError
-from bot.replying import LONGEST_WAIT_SECONDS, PART_CHARS, RATE_LIMIT_WAITS, SHORTER_CHARS, Delivered, Replies, ReplyLost, Status
-from telemetry.events import Decision, FailReason, Injection, Outcome, Reason, Thread
+from bot.reply_parts import PART_CHARS
+from bot.replying import RATE_LIMIT_WAITS, SHORTER_CHARS, Status
+from bot.standing import LONGEST_WAIT_SECONDS
+from telemetry.events import FailReason
 from telemetry.names import Attr
-from tests.bot.fakes import CHANNELS, EPOCH, GENERAL, FakeClock, FakeSlack, settled
-from tests.bot.recording import RecordingEmit
-
-GATE = GateSummary(decision=Decision.REFETCHED, reason=Reason.NOT_KNOWN, injection=Injection.FULL, messages=3, omitted=1)
-
-
-class Desk:
-    def __init__(self) -> None:
-        self.clock, self.emit = FakeClock(), RecordingEmit()
-        self.slack = FakeSlack(self.clock)
-        self.replies = Replies(self.slack, clock=self.clock, emit=self.emit)
-        self.root = self.slack.put(GENERAL, "the question")["ts"]
-        self.message = Message(
-            row=1,
-            thread=Thread("T1", GENERAL, self.root),
-            ts=self.root,
-            user="U1",
-            body={},
-            channel=CHANNELS[0],
-            route="main",
-            key="main",
-            accepted_at=EPOCH,
-        )
-        self.slack.calls.clear()
-
-    async def post(self, text: str, gate: GateSummary | None = GATE) -> Delivered:
-        work = self.replies.post(self.message, text, outcome=Outcome.ANSWERED, trace_id="abc", gate=gate)
-        delivered = await self.clock.run(work)
-        assert isinstance(delivered, Delivered)
-        return delivered
-
-    async def lost(self, text: str = "the answer") -> ReplyLost:
-        with pytest.raises(ReplyLost) as raised:
-            await self.post(text)
-        return raised.value
-
-    def lose_the_root(self) -> None:
-        self.slack.erase(GENERAL, self.root)
-
-    @property
-    def own(self) -> list[dict[str, Any]]:
-        return [m for _, m in sorted(self.slack.messages.items()) if m["ts"] != self.root]
-
-    @property
-    def span(self) -> dict[Attr, Any]:
-        (span,) = self.emit.named("slack.reply")
-        return span.attributes
+from tests.bot.desk import Desk, refused
+from tests.bot.fakes import GENERAL, settled
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
-
-
-def refused(code: str, retry_after: float = 0.0) -> SlackError:
-    return SlackError("chat.postMessage", code, retry_after=retry_after)
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path / "state.db")
+    yield desk
+    desk.db.close()
 
 
 # -- whole -------------------------------------------------------------------------------------------------------------
@@ -156,34 +111,6 @@ async def test_no_wait_is_longer_than_a_minute_and_there_are_only_so_many(desk: 
 
     assert lost.reason is FailReason.SLACK_ERROR
     assert desk.clock.slept == [LONGEST_WAIT_SECONDS] * RATE_LIMIT_WAITS
-
-
-@pytest.mark.parametrize("code", ["internal_error", "service_unavailable", "connection_refused", "http_502"])
-async def test_what_slack_cannot_have_taken_is_posted_again(desk: Desk, code: str) -> None:
-    desk.slack.fail("post", refused(code))
-
-    await desk.post("Friday")
-
-    assert len(desk.own) == 1 and desk.slack.count("post") == 2
-
-
-@pytest.mark.parametrize("code", ["timeout", "connection"])
-async def test_a_lost_connection_is_not_repeated_since_the_answer_may_stand_there(desk: Desk, code: str) -> None:
-    desk.slack.fail("post", refused(code))
-
-    lost = await desk.lost()
-
-    assert (lost.reason, lost.unsure) == (FailReason.SLACK_ERROR, True)
-    assert desk.slack.count("post") == 1
-
-
-async def test_an_answer_whose_end_may_stand_there_keeps_its_beginning(desk: Desk) -> None:
-    desk.slack.fail("post", None, refused("connection"))
-
-    lost = await desk.lost("word " * PART_CHARS)
-
-    assert lost.unsure and [m["metadata"]["event_payload"]["part"] for m in desk.own] == [1]
-    assert desk.slack.count("delete") == 0
 
 
 async def test_half_an_answer_is_taken_back(desk: Desk) -> None:

@@ -172,13 +172,33 @@ async def test_an_answer_that_slack_refuses_for_good_is_not_met_with_silence(ben
     assert bench.outcomes == [("failed", FailReason.SLACK_ERROR.value)]
 
 
-async def test_where_an_answer_may_stand_nobody_is_told_that_it_does_not(bench: Bench) -> None:
+async def test_a_post_of_which_nobody_heard_is_neither_silence_nor_a_double(bench: Bench) -> None:
     bench.slack.fail("post", refused("timeout"))
+
+    asked = await bench.ask("One")
+
+    assert asked.text == "answer 1" and len(asked.posts) == 1
+    assert bench.outcomes == [("answered", None)]
+
+
+async def test_where_an_answer_may_stand_nobody_is_told_that_it_does_not(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    bench.slack.fail("post", refused("timeout"))
+    bench.slack.fail("looks", refused("missing_scope", "conversations.replies"))
 
     lost = await bench.ask("One")
 
     assert lost.posts == () and bench.slack.count("post") == 1
     assert bench.outcomes == [("failed", FailReason.SLACK_ERROR.value)]
+    assert f"Slack does not tell whether the answer to {lost.thread} {lost.ts} was posted" in capsys.readouterr().err
+
+
+async def test_what_fails_once_the_answer_stands_there_puts_no_apology_below_it(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    bench.db.execute("CREATE TRIGGER full BEFORE UPDATE OF answered ON threads BEGIN SELECT RAISE(FAIL, 'full'); END")
+
+    asked = await bench.ask("One")
+
+    assert asked.text == "answer 1" and bench.outcomes == [("answered", None)]
+    assert "IntegrityError after answering" in capsys.readouterr().err
 
 
 async def test_where_the_root_is_gone_nothing_is_said_in_the_channel(bench: Bench) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot import state_db
-from bot.state_db import END_THE_OTHER, MAKE_WRITABLE, MOVE_AWAY, SCHEMA_1, UPGRADE, VERSION, StateUnreadable, open_state
+from bot.state_db import END_THE_OTHER, MAKE_WRITABLE, MOVE_AWAY, SCHEMA, UPGRADE, VERSION, StateUnreadable, open_state
 
 
 def refused(path: Path) -> StateUnreadable:
@@ -31,6 +31,19 @@ def test_a_new_file_is_durable_by_its_settings(tmp_path: Path) -> None:
     assert db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
     assert db.execute("PRAGMA user_version").fetchone()[0] == VERSION
     db.close()
+
+
+def test_the_names_of_a_new_file_and_its_folder_are_on_the_disk_before_anything_relies_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(state_db.os, "fsync", lambda fd: synced.append(Path(f"/proc/self/fd/{fd}").readlink()))
+    (tmp_path / ".insomnia").mkdir()
+
+    made(tmp_path / ".insomnia" / "state.db")
+    made(tmp_path / ".insomnia" / "state.db")
+
+    assert synced == [tmp_path / ".insomnia", tmp_path]
 
 
 def test_the_file_and_those_beside_it_are_their_owners_alone(tmp_path: Path) -> None:
@@ -124,13 +137,14 @@ def test_a_file_that_broke_off_is_told(tmp_path: Path) -> None:
 def test_a_file_of_the_version_before_is_carried_on_with_all_that_it_holds(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     earlier = sqlite3.connect(path)
-    earlier.executescript(f"{SCHEMA_1} PRAGMA user_version=1; INSERT INTO told VALUES ('x');")
+    earlier.executescript(f"{SCHEMA} PRAGMA user_version=1; INSERT INTO told VALUES ('x');")
     earlier.close()
 
     for _ in range(2):
         db = open_state(path)
         assert [r["what"] for r in db.execute("SELECT what FROM told")] == ["x"]
-        assert db.execute("SELECT count(*) FROM accounts").fetchone()[0] == 0
+        assert [db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("accounts", "replies", "deaths")] == [0, 0, 0]
+        assert db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
         assert db.execute("PRAGMA user_version").fetchone()[0] == VERSION
         db.close()
 
@@ -159,7 +173,16 @@ def test_a_file_of_a_newer_version_is_left_as_it_is(tmp_path: Path) -> None:
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("version", [0, VERSION, -3])
+def test_a_file_that_says_another_version_than_its_tables_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    odd = sqlite3.connect(path)
+    odd.executescript(f"{state_db.SCHEMA} PRAGMA user_version={VERSION};")
+    odd.close()
+
+    assert refused(path).remedy == MOVE_AWAY
+
+
+@pytest.mark.parametrize("version", [0, 1, VERSION, -3])
 def test_a_database_of_another_program_is_not_made_ours(tmp_path: Path, version: int) -> None:
     path = tmp_path / "state.db"
     foreign = sqlite3.connect(path)
