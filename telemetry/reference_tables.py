@@ -109,6 +109,13 @@ SPANS: Mapping[SpanName, tuple[Attr, ...]] = {
         Attr.MEMORY_WORKER,
         Attr.MEMORY_TRIGGER,
         Attr.MEMORY_LIMIT,
+        Attr.MEMORY_DETAIL,
+        Attr.MEMORY_RECOVERED,
+        Attr.ROUTE,
+        Attr.MEMORY_SESSION,
+        Attr.MEMORY_FIRST,
+        Attr.MEMORY_LAST,
+        Attr.MEMORY_ENTRIES,
         Attr.MEMORY_STATUS,
         Attr.MEMORY_REASON,
         Attr.MEMORY_STAGED,
@@ -119,6 +126,7 @@ SPANS: Mapping[SpanName, tuple[Attr, ...]] = {
         Attr.MEMORY_DROPPED,
         Attr.MEMORY_DELETED,
     ),
+    SpanName.MEMORY_UNDO: (Attr.MEMORY_RUN_ID, Attr.MEMORY_UNDOES),
 }
 
 EVENTS: Mapping[Event, tuple[Attr, ...]] = {
