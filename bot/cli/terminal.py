@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from bot.explain.wrapping import cut
 
 NARROWEST, WIDEST = 60, 110  # columns of a page
-LEAST_LAST = 34  # cells in which a sentence can still be recognised
+LEAST_LAST = 25  # cells in which a sentence can still be recognised
 GREY, PLAIN = "\033[90m", "\033[0m"
 
 

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bot.explain.wrapping import wrap
+from bot.explain.wrapping import whole, wrap
 from memory.consolidation.journal import Change, Done, Journals, Manifest
 from memory.consolidation.undo import Undo
 from memory.disk import Disk
 from memory.records import sha256
 from memory.store import Store, Stored
 
+UNWRAPPED = 1_000_000
 MOST_DIFF_LINES = 24  # of a file; a longer diff is counted
 RESTORED, REMOVED, PUT_BACK = "restored", "removed", "put_back"
 WOULD = {RESTORED: "would be restored", REMOVED: "would be removed", PUT_BACK: "would be put back"}
@@ -65,7 +66,9 @@ class LookedAt:
                 for change in plan.changes
             ],
             "conflicts": [
-                {"path": change.path, "remedy": self._remedy(change)} for change in plan.changes if change.path in plan.conflicts
+                {"path": change.path, "remedy": "".join(wrap(self._remedy(change), UNWRAPPED))}
+                for change in plan.changes
+                if change.path in plan.conflicts
             ],
         }
 
@@ -89,7 +92,7 @@ class LookedAt:
     def _remedy(self, change: Change) -> str:
         now, old = self._stored(change), self._old_text(change)
         if later := self._later(change, now.sha256 if now else ""):
-            return f"run {later} changed it since; take that one back first: insomnia memory undo {later}"
+            return f"run {later} changed it since; take that one back first: {whole(f'insomnia memory undo {later}')}"
         why = "somebody changed it since by hand, and that stays" if now else "somebody deleted, moved or replaced it since"
         if change.after is None:
             return f"{why}; the run made this file: delete it by hand if nobody wants it"
@@ -121,8 +124,8 @@ def done_page(of: str, manifest: Manifest, *, width: int) -> Iterator[str]:
     for each in manifest.done:
         yield f"{_what(each).replace('_', ' '):8}  {each.path}" if each.applied else f"not done  {each.path}: somebody changed it meanwhile"
     yield ""
-    yield from wrap(f"To have it again: insomnia memory undo {manifest.run_id}", width)
-    yield from wrap("The candidates that the run had settled stay settled: insomnia memory candidates", width)
+    yield from wrap(f"To have it again: {whole(f'insomnia memory undo {manifest.run_id}')}", width)
+    yield from wrap(f"The candidates that the run had settled stay settled: {whole('insomnia memory candidates')}", width)
 
 
 def done_as_json(of: str, manifest: Manifest) -> Mapping[str, Any]:

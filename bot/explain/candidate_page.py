@@ -12,7 +12,7 @@ from bot.explain.candidates import Evidence, TracedCandidate
 from bot.explain.page import LABEL, ago
 from bot.explain.run_words import DISPOSITIONS
 from bot.explain.runs import Reply
-from bot.explain.wrapping import wrap
+from bot.explain.wrapping import whole, wrap
 from memory.consolidation.due import USUAL_DEFERRALS
 from memory.consolidation.fates import Fate, State
 from memory.consolidation.pending import Candidate
@@ -98,7 +98,10 @@ def _facts(one: TracedCandidate, *, now: float, zone: tzinfo | None) -> Iterator
     yield "Waits", _waits(fate, candidate, now) if candidate and fate.state is State.WAITING else ""
     yield "Settled", _settled(fate, zone) if fate.state is State.SETTLED else ""
     if fate.resolution:
-        yield "Record", f"{fate.resolution.record}: insomnia memory show {fate.resolution.record}" if fate.resolution.record else ""
+        yield (
+            "Record",
+            f"{fate.resolution.record}: {whole(f'insomnia memory show {fate.resolution.record}')}" if fate.resolution.record else "",
+        )
         yield "Reason", fate.resolution.reason
     if candidate:
         yield "Staged", f"{_local(candidate.staged_at, zone)} from {_entries(candidate)}{_by_run(fate)}"
@@ -108,7 +111,7 @@ def _facts(one: TracedCandidate, *, now: float, zone: tzinfo | None) -> Iterator
 def _waits(fate: Fate, candidate: Candidate, now: float) -> str:
     parts = [f"staged {ago(now - candidate.staged_at.timestamp())}"]
     if fate.deferrals or fate.resolution:
-        last = f", last by run {fate.run_id} (insomnia memory runs {fate.run_id[:SHORT_ID]})" if fate.resolution else ""
+        last = f", last by run {fate.run_id} ({_see(fate)})" if fate.resolution else ""
         parts.append(f"put off {_times(max(fate.deferrals, 1))}{last}")
     if fate.deferrals >= USUAL_DEFERRALS:
         parts.append("it asks for no run of its own any more, and is taken along by others")
@@ -119,9 +122,13 @@ def _waits(fate: Fate, candidate: Candidate, now: float) -> str:
 
 def _settled(fate: Fate, zone: tzinfo | None) -> str:
     when = f"{datetime.fromtimestamp(fate.at, zone).astimezone(zone):%Y-%m-%d %H:%M}"
-    run = f"by run {fate.run_id}, {when} (insomnia memory runs {fate.run_id[:SHORT_ID]})"
+    run = f"by run {fate.run_id}, {when} ({_see(fate)})"
     undone = f"that run was taken back by {fate.undone_by}; the candidate stays settled" if fate.undone_by else ""
     return "; ".join(filter(None, (run, undone)))
+
+
+def _see(fate: Fate) -> str:
+    return whole(f"insomnia memory runs {fate.run_id[:SHORT_ID]}")
 
 
 def _entries(candidate: Candidate) -> str:
@@ -146,7 +153,7 @@ def _reply(reply: Reply) -> str:
     if not reply.ts:
         return f"in the trace {reply.trace_id}, which the trace store does not have (any more)"
     thread = f", thread {reply.thread_ts}" if reply.thread_ts not in ("", reply.ts) else ""
-    return f"in {reply.channel}, message {reply.ts}{thread}: insomnia why {reply.trace_id[:SHORT_ID]}"
+    return f"in {reply.channel}, message {reply.ts}{thread}: {whole(f'insomnia why {reply.trace_id[:SHORT_ID]}')}"
 
 
 def _local(moment: datetime, zone: tzinfo | None) -> str:

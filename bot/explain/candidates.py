@@ -12,7 +12,7 @@ from typing import Any
 from bot.explain.run_finding import reply_of
 from bot.explain.runs import Reply
 from bot.explain.sources import Sources
-from memory.consolidation.fates import Fate, State
+from memory.consolidation.fates import Fate, State, with_texts
 from memory.redact import redact
 from telemetry.stored_values import text, whole
 from telemetry.trace_reading import TraceReader
@@ -45,6 +45,8 @@ class TracedCandidate:
 
 
 def traced(fates: Sequence[Fate], sources: Sources) -> list[TracedCandidate]:
+    """With their texts."""
+    fates = [with_texts(fate) for fate in fates]
     found = sources.ask_traces(lambda traces: [_traced(fate, traces) for fate in fates])
     return [_traced(fate, None) for fate in fates] if found is None else found
 

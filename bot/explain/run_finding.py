@@ -113,7 +113,10 @@ class _Known:
 def _summaries(prefix: str, traces: TraceReader) -> list[Summary]:
     found = traces.by_run(prefix)
     by_trace = traces.by_prefix(prefix) if len(prefix) >= PREFIX_DIGITS and _is_hex(prefix) else []
-    return [*found, *(summary for summary in by_trace if summary.kind == RUN and summary not in found)]
+    for summary in by_trace:
+        if summary.kind == RUN and summary not in found and (stored := traces.trace(summary.trace_id)):
+            found += (traces.by_run(run_of(stored).id) if run_of(stored).id else []) or [summary]  # with that of whoever ended it
+    return sorted(found, key=lambda summary: summary.started, reverse=True)
 
 
 def _of_traces(summaries: Sequence[Summary], traces: TraceReader) -> Iterator[MemoryRun]:

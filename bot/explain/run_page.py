@@ -13,14 +13,14 @@ from bot.explain.explanation import INTERRUPTED, RUNNING
 from bot.explain.page import LABEL, ago, model_told
 from bot.explain.run_words import DONE, REASONS, STATUSES, TRIGGERS, UNDO
 from bot.explain.runs import MANIFEST, RUN_FILE, Changed, MemoryRun, Operation, ReadRange, Reply, Settled
-from bot.explain.wrapping import wrap
+from bot.explain.wrapping import whole, wrap
 from memory.lint_rules import RULES, Rule
 from telemetry.memory_events import MemoryStatus, RecordOp
 
 MOST_ROWS = 60  # of a list on the page; the rest is in the JSON
 SHORT_ID = 8
 HEADINGS = ("TIME", "RUN", "WORKER", "TRIGGER", "STATUS", "TOOK", "COST", "WHAT")
-WIDE_ONLY = ("COST", "TRIGGER", "TOOK")  # left out in this order where there is no room
+WIDE_ONLY = ("COST", "TRIGGER", "TOOK", "WORKER")  # left out in this order where there is no room
 FORGOTTEN = "From its manifest: the trace store has no trace of it (any more)."
 ONLY_BEGUN = "From its run file: it has not ended, and there is no trace of it yet."
 
@@ -99,7 +99,11 @@ def _section(title: str, rows: Sequence[tuple[str, str, str]], width: int) -> It
     shown = rows[:MOST_ROWS]
     first, second = (max(len(each[column]) for each in shown) for column in (0, 1))
     for one, two, rest in shown:
-        yield from wrap(rest, width, label=f"  {one:{first}}  {two:{second}}  ", indent=6)
+        label = f"  {one:{first}}  {two:{second}}  "
+        if len(label) <= width:
+            yield from wrap(rest, width, label=label, indent=6)
+        else:
+            yield from wrap(f"{one}  {two}  {rest}", width, label="  ", indent=6)
     if len(rows) > MOST_ROWS:
         yield f"  and {len(rows) - MOST_ROWS} more: --json shows them all"
 
@@ -141,7 +145,7 @@ def _reply(reply: Reply | None) -> str:
         return ""
     where = f"the reply to {reply.channel}/{reply.ts}" if reply.ts else "a reply that the trace store has forgotten"
     thread = f" in the thread {reply.thread_ts}" if reply.thread_ts not in ("", reply.ts) else ""
-    return f"{where}{thread}: insomnia why {reply.trace_id[:SHORT_ID]}" if reply.ts else where
+    return f"{where}{thread}: {whole(f'insomnia why {reply.trace_id[:SHORT_ID]}')}" if reply.ts else where
 
 
 def _read(read: ReadRange | None) -> str:
@@ -175,9 +179,9 @@ def _lost(run: MemoryRun) -> str:
 
 def _undo(run: MemoryRun) -> str:
     if run.undone_by:
-        return f"it was taken back by {run.undone_by}; to have it again: insomnia memory undo {run.undone_by}"
+        return f"it was taken back by {run.undone_by}; to have it again: {whole(f'insomnia memory undo {run.undone_by}')}"
     if any(each.applied for each in run.changed):
-        return f"insomnia memory undo {run.id} takes it back; with --dry-run it only shows what that would do"
+        return f"{whole(f'insomnia memory undo {run.id}')} takes it back; with --dry-run it only shows what that would do"
     return "it changed no record, so there is nothing to take back" if run.changed or run.settled else ""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from telemetry.actionbar import cells
 
+_JOINED = "\ue000"  # of nobody's alphabet, one cell wide: stands for a space at which no line breaks
 _CLOSES = frozenset("、。，．）」』】〕！？ー・…々ゃゅょっァィゥェォャュョッ%％")
 
 
@@ -19,11 +20,16 @@ def wrap(text: str, width: int, *, label: str = "", indent: int | None = None) -
     for before, word in _words(text):
         for piece in _pieces(word, max(width - len(hanging), 2)):
             joint = "" if is_empty else before
-            if not is_empty and cells(line) + len(joint) + cells(piece) > width:
+            if (not is_empty or cells(line) > len(hanging)) and cells(line) + len(joint) + cells(piece) > width:
                 lines.append(line.rstrip())
                 line, joint = hanging, ""
             line, is_empty, before = f"{line}{joint}{piece}", False, ""
-    return [*lines, line.rstrip()]
+    return [each.replace(_JOINED, " ") for each in (*lines, line.rstrip())]
+
+
+def whole(command: str) -> str:
+    """What is to be copied: `wrap` does not break it as long as one line can take it."""
+    return command.replace(" ", _JOINED)
 
 
 def cut(text: str, width: int) -> str:
