@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,8 @@ def undo(args: argparse.Namespace) -> int:
 
 
 def _dry(args: argparse.Namespace, workspace: Workspace) -> int:
+    if (workspace.state / "memory" / "_state" / JOURNAL).exists():
+        raise CommandError("a run is committing just now, or its process died over it; look again once it, or the next run, is done")
     run_id = _run_id(workspace, args.run)
     with _telling(workspace, nowhere=True) as emit:
         plan = Undoer(workspace.state, emit=emit, clock=SystemClock()).plan(run_id)
@@ -55,7 +57,7 @@ def _dry(args: argparse.Namespace, workspace: Workspace) -> int:
     if args.json:
         print(json.dumps(looked_at.as_json(), ensure_ascii=not is_utf8(), indent=2))
     else:
-        _print([*_waits(workspace), *looked_at.page(width=page_width())])
+        _print(looked_at.page(width=page_width()))
     return FAILED if plan.conflicts else 0
 
 
@@ -103,12 +105,6 @@ def _telling(workspace: Workspace, *, nowhere: bool = False) -> AbstractContextM
     return telemetry(TelemetrySettings(version=VERSION, span_processors=traces, log_exporters=lines))
 
 
-def _waits(workspace: Workspace) -> Sequence[str]:
-    if not (workspace.state / "memory" / "_state" / JOURNAL).exists():
-        return []
-    return ["A run is committing just now, or its process died over it: what that one did comes first.", ""]
-
-
-def _print(lines: Sequence[str] | Iterator[str]) -> None:
+def _print(lines: Iterator[str]) -> None:
     for line in lines:
         print(as_the_terminal_has_it(safe(line)))

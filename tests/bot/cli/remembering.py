@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from bot.cli import dispatch
 from bot.config import load_settings
@@ -20,7 +22,16 @@ from memory.consolidation.outcome import Result
 from memory.model_end import ModelEnd
 from telemetry.emit import Emit
 from telemetry.events import TraceRef
-from telemetry.memory_events import MemoryTrigger
+from telemetry.memory_events import (
+    ExtractWork,
+    MemoryReason,
+    MemoryRunEnded,
+    MemoryStatus,
+    MemoryTrigger,
+    MemoryWorker,
+    TokenUsage,
+)
+from telemetry.names import Attr, SpanName
 from telemetry.setup import telemetry
 from telemetry.trace_rows import Begun
 from telemetry.trace_store import DELAY_SECONDS
@@ -72,6 +83,15 @@ class Remembering:
     def command(self, *argv: str) -> int:
         return dispatch(["memory", *argv, "--workspace", str(self.workspace.root)])
 
+    def operations(self) -> list[dict[str, Any]]:
+        """Lines of the memory's log."""
+        log = self.state / "memory" / "_logs" / "current.log"
+        return [line for line in map(json.loads, log.read_text("utf-8").splitlines()) if line["event"] == "record_operation"]
+
+    @property
+    def is_committing(self) -> bool:
+        return (self.state / "memory" / "_state" / "journal.json").exists()
+
     def texts(self) -> dict[str, bytes]:
         """Every record's file, by its path below `.insomnia`."""
         folders = [self.state / "knowledge", *(path for path in (self.state / "memory").iterdir() if path.name[0] not in "_.")]
@@ -105,6 +125,47 @@ def writes(*slugs: str) -> Rule:
         return None
 
     return rule
+
+
+def wrote(there: Remembering, *, link: TraceRef | None = None) -> str:
+    """Two records; the run's id."""
+    two_notes(there)
+    return there.run(writes("deploy-freeze", "friday-freeze"), link=link).run_id
+
+
+def merged(there: Remembering, *, link: TraceRef | None = None) -> str:
+    """One of the two records went into the other, after a first try that was refused; the run's id."""
+    stage(there.state, candidate("Hello, all of you.", n=5), candidate("The freeze is on kestrel-12.", n=7), start=5)
+    return there.run(then(_merges), link=link).run_id
+
+
+async def _merges(hand: Hand, ids: list[str]) -> None:
+    await hand("memory_query", query="freeze")
+    await hand("memory_merge", kind="decision", slug="deploy-freeze", from_=["friday-freeze"], content="There is a freeze.")
+    text = f"{FIRST} {SECOND} On kestrel-12."
+    await hand("memory_merge", kind="decision", slug="deploy-freeze", from_=["friday-freeze"], content=text, candidates=[ids[1]])
+    await hand("staging_resolve", candidate=ids[0], disposition="discarded", reason="あいさつだけ。")
+
+
+def extracted(there: Remembering, *, run_id: str = "x1", reason: MemoryReason = MemoryReason.CANDIDATES_FOUND, **told: Any) -> None:
+    """An extract run, as its worker tells it."""
+    about = {Attr.MEMORY_RUN_ID: run_id, Attr.MEMORY_WORKER: MemoryWorker.EXTRACT, Attr.MEMORY_TRIGGER: MemoryTrigger.SESSION_END}
+    work = ExtractWork(session_id="5e551011-aaaa", route="main", range=(12, 40), entries=20, staged=3)
+    usual = {"status": MemoryStatus.COMPLETED, "seconds": 2.0, "extract": work, "usage": TokenUsage(input=1)}
+    with there.emitting() as emit:
+        span = emit.begin(SpanName.MEMORY_RUN, about, label=MemoryWorker.EXTRACT, root=True)
+        with emit.within(span):
+            turn = {Attr.COST_USD: 0.0123}
+            with emit.span(SpanName.INVOKE_AGENT, turn, label=MemoryWorker.EXTRACT):
+                tokens = {Attr.GEN_AI_RESPONSE_MODEL: "claude-x", Attr.GEN_AI_INPUT_TOKENS: 900, Attr.GEN_AI_OUTPUT_TOKENS: 40}
+                with emit.span(SpanName.CHAT, tokens, label="claude-x"):
+                    pass
+            emit(
+                MemoryRunEnded(
+                    run_id=run_id, worker=MemoryWorker.EXTRACT, trigger=MemoryTrigger.SESSION_END, reason=reason, **{**usual, **told}
+                )
+            )
+        span.end()
 
 
 def then(work: Callable[[Hand, list[str]], object]) -> Rule:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,22 +16,16 @@ from memory.consolidation.run import KEY
 from memory.disk import Disk
 from memory.run_files import RunFile, RunFiles
 from telemetry.actionbar import cells
-from telemetry.events import TraceRef
 from telemetry.memory_events import (
     Disposition,
-    ExtractWork,
     MemoryReason,
-    MemoryRunEnded,
     MemoryStatus,
     MemoryTrigger,
     MemoryWorker,
     RecordOp,
-    TokenUsage,
 )
 from telemetry.names import Attr, SpanName
-from tests.bot.cli.remembering import FIRST, SECOND, Remembering, then, two_notes, writes
-from tests.memory.consolidating import Hand, candidate, stage
-from tests.telemetry.made_traces import CHANNEL, THREAD_TS, TS, known, trace_id
+from tests.bot.cli.remembering import Remembering, extracted, merged, wrote
 
 Capture = pytest.CaptureFixture[str]
 ROOT = Path(__file__).parents[3]
@@ -57,45 +49,6 @@ def as_json(capsys: Capture) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-async def merges(hand: Hand, ids: list[str]) -> None:
-    await hand("memory_query", query="freeze")
-    await hand("memory_merge", kind="decision", slug="deploy-freeze", from_=["friday-freeze"], content="There is a freeze.")
-    text = f"{FIRST} {SECOND} On kestrel-12."
-    await hand("memory_merge", kind="decision", slug="deploy-freeze", from_=["friday-freeze"], content=text, candidates=[ids[1]])
-    await hand("staging_resolve", candidate=ids[0], disposition="discarded", reason="あいさつだけ。")
-
-
-def wrote(there: Remembering, **options: Any) -> str:
-    two_notes(there)
-    return there.run(writes("deploy-freeze", "friday-freeze"), **options).run_id
-
-
-def merged(there: Remembering) -> str:
-    stage(there.state, candidate("Hello, all of you.", n=5), candidate("The freeze is on kestrel-12.", n=7), start=5)
-    return there.run(then(merges)).run_id
-
-
-def extracted(there: Remembering, *, run_id: str = "x1", reason: MemoryReason = MemoryReason.CANDIDATES_FOUND, **told: Any) -> None:
-    """An extract run, as its worker tells it."""
-    about = {Attr.MEMORY_RUN_ID: run_id, Attr.MEMORY_WORKER: MemoryWorker.EXTRACT, Attr.MEMORY_TRIGGER: MemoryTrigger.SESSION_END}
-    work = ExtractWork(session_id="5e551011-aaaa", route="main", range=(12, 40), entries=20, staged=3)
-    usual = {"status": MemoryStatus.COMPLETED, "seconds": 2.0, "extract": work, "usage": TokenUsage(input=1)}
-    with there.emitting() as emit:
-        span = emit.begin(SpanName.MEMORY_RUN, about, label=MemoryWorker.EXTRACT, root=True)
-        with emit.within(span):
-            turn = {Attr.COST_USD: 0.0123}
-            with emit.span(SpanName.INVOKE_AGENT, turn, label=MemoryWorker.EXTRACT):
-                tokens = {Attr.GEN_AI_RESPONSE_MODEL: "claude-x", Attr.GEN_AI_INPUT_TOKENS: 900, Attr.GEN_AI_OUTPUT_TOKENS: 40}
-                with emit.span(SpanName.CHAT, tokens, label="claude-x"):
-                    pass
-            emit(
-                MemoryRunEnded(
-                    run_id=run_id, worker=MemoryWorker.EXTRACT, trigger=MemoryTrigger.SESSION_END, reason=reason, **{**usual, **told}
-                )
-            )
-        span.end()
-
-
 def test_runs_are_listed_newest_first_with_what_they_did(there: Remembering, capsys: Capture) -> None:
     extracted(there)
     first, second = wrote(there), merged(there)
@@ -111,50 +64,6 @@ def test_runs_are_listed_newest_first_with_what_they_did(there: Remembering, cap
     ]
     assert [" ".join(line[6:]) for line in told[1:3]] == ["merged 1 (of 2 candidates)", "written 2 (of 2 candidates)"]
     assert " ".join(told[3][6:]) == "$0.0123 staged 3 (of entries 12 to 40)"
-
-
-def test_a_page_tells_all_of_a_run_in_its_order(there: Remembering, capsys: Capture) -> None:
-    there.replies(known(1))
-    two_notes(there)
-    link = TraceRef(trace_id(1), "1" * 16)
-    there.run(writes("deploy-freeze", "friday-freeze"))
-    stage(there.state, candidate("Hello, all of you.", n=5), candidate("The freeze is on kestrel-12.", n=7), start=5)
-    run_id = there.run(then(merges), link=link).run_id
-
-    assert there.command("runs", run_id[:5]) == 0
-
-    told = capsys.readouterr().out
-    head, _, rest = told.partition("\n\n")
-    facts, _, lists = rest.partition("\n\n")
-    assert head.startswith("Consolidation completed after ") and "(records_updated) · " in head
-    lines = {line[:10].strip(): line[10:] for line in facts.splitlines() if line[:10].strip()}
-    assert lines["Run"] == run_id
-    assert lines["Trigger"] == "somebody asked for it (manual)"
-    assert lines["After"] == f"the reply to {CHANNEL}/{TS} in the thread {THREAD_TS}:"
-    assert " " * 10 + "insomnia why 00000001" in facts.splitlines()
-    assert lines["Given"] == "2 candidates of the scope workspace"
-    assert (lines["Did"], lines["Settled"]) == ("merged 1", "discarded 1, applied 1")
-    assert lines["Lost"] == "0 of 2 records, 0 of 4 names, numbers and dates of its scope"
-    assert lines["Undo"].startswith(f"insomnia memory undo {run_id} takes it back")
-    assert lists.split("\n\n")[0].splitlines() == [
-        "What its tools did, in order:",
-        "  staging_list",
-        "  memory_query                             found: 2 records",
-        "  memory_merge     decision/deploy-freeze  rejected: L601 a change after which a name, number, date",
-        "      or address is missing that was not declared to go",
-        "  memory_merge     decision/deploy-freeze  planned, applied",
-        "  staging_resolve                          settled: 5e551011.00000005.000 discarded",
-    ]
-    assert lists.split("\n\n")[1].splitlines() == [
-        "Its candidates:",
-        "  5e551011.00000005.000  discarded  あいさつだけ。",
-        "  5e551011.00000005.001  applied    decision/deploy-freeze: it stands in the record",
-    ]
-    assert lists.split("\n\n")[2].splitlines() == [
-        "Files, below .insomnia:",
-        "  merged   memory/decision/deploy-freeze.md",
-        "  deleted  memory/decision/friday-freeze.md  merged into deploy-freeze",
-    ]
 
 
 def test_json_holds_the_same_for_the_list_and_the_page(there: Remembering, capsys: Capture) -> None:
@@ -184,17 +93,6 @@ def test_json_holds_the_same_for_the_list_and_the_page(there: Remembering, capsy
     assert extract["read"] == {"session_id": "5e551011-aaaa", "route": "main", "first": 12, "last": 40, "entries": 20}
     assert (extract["models"], extract["input_tokens"], extract["output_tokens"], extract["cost_usd"]) == (["claude-x"], 900, 40, 0.0123)
     assert (extract["counts"], extract["survival"], extract["given"]) == ({"staged": 3}, None, None)
-
-
-def test_an_extract_runs_page_says_what_it_read_and_with_which_model(there: Remembering, capsys: Capture) -> None:
-    extracted(there)
-
-    assert there.command("runs", "x1") == 0
-
-    told = " ".join(capsys.readouterr().out.split())
-    assert "Read session 5e551011-aaaa of the route main, entries 12 to 40 of its log, 20 of them shown to the model" in told
-    assert "Model claude-x: 1 call, 900 tokens in (0 from the cache), 40 out, $0.0123" in told
-    assert "Undo" not in told
 
 
 @pytest.mark.parametrize(
@@ -229,48 +127,6 @@ def merged_last(there: Remembering) -> str:
     return newest.parent.name
 
 
-def test_a_failed_run_says_why_in_the_list_and_on_its_page(there: Remembering, capsys: Capture) -> None:
-    two_notes(there)
-
-    async def escapes(hand: Hand, ids: list[str]) -> None:
-        await hand.write("password", ids[0], content="The password is hunter2-Xk29vPqL77.")
-
-    there.run(then(escapes))
-
-    assert there.command("runs") == 0
-    told = capsys.readouterr().out
-    assert "failed" in told and "linter failed (1 changes, all refused: L501)" in told
-    run_id = told.splitlines()[1].split()[2]
-    assert there.command("runs", run_id) == 0
-    page = capsys.readouterr().out
-    assert "Because   every change that the model asked for was refused; 1 changes, all refused: L501" in page
-    assert "decision/password  rejected: L501 something that looks like a password" in page
-    assert "Files" not in page and "Undo" not in page
-
-
-def test_a_reply_that_the_trace_store_has_forgotten_is_said_to_be(there: Remembering, capsys: Capture) -> None:
-    run_id = wrote(there, link=TraceRef("ab" * 16, "1" * 16))
-
-    assert there.command("runs", run_id) == 0
-    assert "After     a reply that the trace store has forgotten\n" in capsys.readouterr().out
-    assert there.command("runs", run_id, "--json") == 0
-    assert as_json(capsys)["reply"]["trace_id"] == "ab" * 16
-
-
-def test_what_was_planned_and_not_committed_is_not_called_applied(there: Remembering, capsys: Capture) -> None:
-    two_notes(there)
-
-    async def breaks(hand: Hand, ids: list[str]) -> None:
-        await hand.write("note", ids[0])
-        raise RuntimeError("the connection broke")
-
-    result = there.run(then(breaks))
-
-    assert there.command("runs", result.run_id) == 0
-    page = capsys.readouterr().out
-    assert "decision/note  planned\n" in page and "applied" not in page
-
-
 def test_a_skip_says_why(there: Remembering, capsys: Capture) -> None:
     there.run()
 
@@ -279,35 +135,6 @@ def test_a_skip_says_why(there: Remembering, capsys: Capture) -> None:
     assert there.command("runs", "--json") == 0
     (skip,) = as_json(capsys)
     assert (skip["status"], skip["reason"]) == ("skipped", "no_staging")
-
-
-@pytest.mark.kill
-def test_a_run_that_a_later_process_ended_is_one_run_that_was_recovered(there: Remembering, capsys: Capture) -> None:
-    """Its own process was killed after the commit: what it did stands in the first trace, its end in the second."""
-    two_notes(there)
-    there.replies(known(1))
-    killed = subprocess.run([sys.executable, "-m", "tests.bot.cli.remembering", str(there.workspace.root)], cwd=ROOT, check=False)
-    assert killed.returncode == -signal.SIGKILL
-    assert there.command("runs", "--json") == 0
-    (before,) = as_json(capsys)
-    assert (before["status"], before["counts"]) == ("interrupted", {}) and len(before["run_id"]) == 16
-
-    with there.emitting() as emit:
-        (ended,) = there.bench.restarted(emit=emit).recover()
-
-    assert ended.recovered and ended.run_id == before["run_id"]
-    assert there.command("runs", "--json") == 0
-    (run,) = as_json(capsys)
-    assert (run["run_id"], run["status"], run["reason"], run["recovered"]) == (ended.run_id, "completed", "records_updated", True)
-    assert (run["given"], run["counts"], run["source"], run["seconds"]) == (2, {"written": 2}, "trace", None)
-    assert run["died"] == before["trace_id"] != run["trace_id"] and run["reply"] is None
-    assert there.command("runs") == 0
-    assert rows(capsys)[1].endswith("written 2 (of 2 candidates); its process died; a later one ended it")
-    for name in (ended.run_id, run["died"][:12], run["trace_id"][:12]):
-        assert there.command("runs", name) == 0
-        page = capsys.readouterr().out
-        assert "  memory_write  decision/deploy-freeze  planned, applied\n" in page
-        assert f"it had begun is in the trace {run['died']}" in " ".join(page.split())
 
 
 def test_a_run_that_is_under_way_is_running_as_long_as_somebody_works_here(there: Remembering, capsys: Capture) -> None:

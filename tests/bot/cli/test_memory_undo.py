@@ -12,7 +12,6 @@ import pytest
 from bot.cli import dispatch
 from bot.workspace import RunningBot
 from memory.consolidation.run import KEY
-from memory.consolidation.undo import Undoer
 from memory.disk import Disk
 from memory.run_files import RunFiles
 from memory.store import Store
@@ -20,10 +19,8 @@ from telemetry.trace_reading import Wanted, reading
 from telemetry.trace_rows import Begun
 from telemetry.trace_writing import TraceWriter
 from telemetry.troubles import Troubles
-from tests.bot.cli.remembering import FIRST, SECOND, Remembering, then, two_notes, writes
-from tests.bot.recording import RecordingEmit
-from tests.memory.consolidating import Clock, Hand, candidate, stage
-from tests.memory.dying import Death, DyingDisk, Steps
+from tests.bot.cli.remembering import FIRST, SECOND, Remembering, merged, then, two_notes, wrote
+from tests.memory.consolidating import Hand, candidate, stage
 from tests.memory.made_records import record
 from tests.telemetry.made_traces import known
 
@@ -36,28 +33,6 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Remembering:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     return Remembering(tmp_path)
-
-
-def wrote(there: Remembering) -> str:
-    """Two records; the run's id."""
-    two_notes(there)
-    return there.run(writes("deploy-freeze", "friday-freeze")).run_id
-
-
-def merged(there: Remembering) -> str:
-    """One of the two records went into the other; the run's id."""
-    stage(there.state, candidate("The freeze is on kestrel-12.", n=7), start=7)
-
-    async def merges(hand: Hand, ids: list[str]) -> None:
-        text = f"{FIRST} {SECOND} On kestrel-12."
-        await hand("memory_merge", kind="decision", slug="deploy-freeze", from_=["friday-freeze"], content=text, candidates=ids)
-
-    return there.run(then(merges)).run_id
-
-
-def lines(there: Remembering) -> list[dict[str, Any]]:
-    log = there.state / "memory" / "_logs" / "current.log"
-    return [line for line in map(json.loads, log.read_text("utf-8").splitlines()) if line["event"] == "record_operation"]
 
 
 def as_json(capsys: Capture) -> dict[str, Any]:
@@ -166,15 +141,15 @@ def test_a_persons_edit_is_never_overwritten_and_is_named_with_what_to_do(there:
     run_id = merged(there)
     path = there.state / FREEZE
     path.write_text(path.read_text("utf-8") + "\nExcept on release days.\n", "utf-8")
-    before, told_before = there.texts(), len(lines(there))
+    before, told_before = there.texts(), len(there.operations())
 
     assert there.command("undo", run_id, "--dry-run") == 1
     assert f"{FREEZE}  (but it was changed since)" in capsys.readouterr().out
-    assert len(lines(there)) == told_before
+    assert len(there.operations()) == told_before
     assert there.command("undo", run_id) == 1
 
     assert there.texts() == before
-    (told,) = lines(there)[told_before:]
+    (told,) = there.operations()[told_before:]
     assert (told["status"], told["path"], told["lint"]) == ("rejected", FREEZE, ["L106"])
     err = " ".join(capsys.readouterr().err.split())
     assert f"{FREEZE}: somebody changed it since by hand, and that stays; copy back by hand what is wanted of it" in err
@@ -223,12 +198,12 @@ def test_a_file_that_was_replaced_by_a_link_is_a_conflict_and_the_link_is_not_fo
 
 def test_it_is_told_in_the_log_and_in_the_traces_under_the_undos_own_id(there: Remembering, capsys: Capture) -> None:
     run_id = wrote(there)
-    told_before = len(lines(there))
+    told_before = len(there.operations())
 
     assert there.command("undo", run_id, "--json") == 0
 
     undo = as_json(capsys)["run_id"]
-    told = lines(there)[told_before:]
+    told = there.operations()[told_before:]
     assert [(each["op"], each["status"], each["run_id"]) for each in told] == [("delete", "applied", undo)] * 2
     (trace_id,) = {each["trace_id"] for each in told}
     with reading(there.workspace.traces_db) as traces:
@@ -276,61 +251,6 @@ def test_while_a_consolidation_runs_it_says_so_and_does_nothing(there: Rememberi
 
     assert "a consolidation run is under way; try again" in capsys.readouterr().err
     assert there.texts() == before
-
-
-@pytest.mark.sweep
-def test_a_death_at_any_step_is_finished_by_the_next_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    """From the journal on it is done, whoever asks next; before it nothing has happened."""
-    monkeypatch.setenv("LC_ALL", "C.UTF-8")
-    original = Remembering(tmp_path / "original")
-    wrote(original)
-    back = original.texts()
-    run_id = merged(original)
-    at, ended = 0, False
-    while not ended:
-        at += 1
-        folder = tmp_path / f"{at}"
-        shutil.copytree(tmp_path / "original", folder, symlinks=True)
-        there = Remembering(folder)
-        try:
-            Undoer(there.state, emit=RecordingEmit(), clock=Clock(), disk=DyingDisk(Steps(at))).undo(run_id)
-            ended = True
-        except Death:
-            was_done = not _begun(there) and there.texts() == back
-            assert there.command("undo", run_id) == (1 if was_done else 0), at
-            assert not was_done or "it was taken back already" in capsys.readouterr().err
-        assert there.texts() == back, at
-        assert not _begun(there)
-        undos = [
-            path for path in (there.state / "memory" / "_trash").glob("*/run.json") if json.loads(path.read_text())["undoes"] == run_id
-        ]
-        assert len(undos) == 1, at
-    assert at > 10
-    capsys.readouterr()
-
-
-def _begun(there: Remembering) -> bool:
-    return (there.state / "memory" / "_state" / "journal.json").exists()
-
-
-def test_an_undo_that_was_cut_off_is_finished_told_and_found_to_be_what_was_asked_for(
-    there: Remembering, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    run_id = wrote(there)
-
-    def dies(*_: object) -> None:
-        raise Death
-
-    with monkeypatch.context() as patched, pytest.raises(Death):
-        patched.setattr("memory.consolidation.journal.Journals.close", dies)
-        Undoer(there.state, emit=RecordingEmit(), clock=Clock()).undo(run_id)
-    told_before = len(lines(there))
-
-    assert there.command("undo", run_id) == 0
-
-    assert there.texts() == {}
-    assert f"Run {run_id} was taken back, by " in capsys.readouterr().out
-    assert [each["status"] for each in lines(there)[told_before:]] == ["applied", "applied"]
 
 
 def test_a_trash_that_was_deleted_is_said_and_nothing_is_changed(there: Remembering, capsys: Capture) -> None:
