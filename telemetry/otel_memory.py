@@ -180,13 +180,6 @@ def _on_span(fact: MemoryRunEnded) -> dict[Attr, AttrValue]:
     return about
 
 
-def _what_was_read(work: ExtractWork) -> dict[Attr, AttrValue]:
-    first, last = work.range or (0, 0)
-    known: dict[Attr, AttrValue] = {Attr.ROUTE: work.route, Attr.MEMORY_SESSION: work.session_id}
-    numbers: dict[Attr, AttrValue] = {Attr.MEMORY_FIRST: first, Attr.MEMORY_LAST: last, Attr.MEMORY_ENTRIES: work.entries}
-    return {attr: value for attr, value in (known | (numbers if work.range else {})).items() if value != ""}
-
-
 def _ended(fact: MemoryRunEnded) -> Fields:
     return {
         "run_id": fact.run_id,
@@ -245,3 +238,10 @@ def _counts(fact: MemoryRunEnded) -> Fields:
 def _given(**fields: str | int | bool) -> Fields:
     """Those that say something."""
     return {name: value for name, value in fields.items() if value}
+
+
+def _what_was_read(work: ExtractWork) -> dict[Attr, AttrValue]:
+    first, last = work.range or (0, 0)
+    known: dict[Attr, AttrValue] = {Attr.ROUTE: work.route, Attr.MEMORY_SESSION: work.session_id}
+    numbers: dict[Attr, AttrValue] = {Attr.MEMORY_FIRST: first, Attr.MEMORY_LAST: last, Attr.MEMORY_ENTRIES: work.entries}
+    return {attr: value for attr, value in (known | (numbers if work.range else {})).items() if value != ""}
