@@ -164,6 +164,10 @@ class Workspace:
         """None if no bot runs, or it is not up yet."""
         return self._read_bot_json() if self._is_locked() else None
 
+    def is_in_use(self) -> bool:
+        """By a bot that is up, starting or stopping, or by a command that does a bot's work."""
+        return self._is_locked()
+
     def _is_locked(self) -> bool:
         try:
             descriptor = os.open(self.lock_file, os.O_RDONLY | os.O_CLOEXEC)

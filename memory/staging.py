@@ -102,7 +102,7 @@ class Staging:
                 continue
             for path in sorted(folder.glob("*.json")):
                 if path.name != BATCH and not path.name.startswith("."):
-                    read = _candidate(path)
+                    read = staged_file(path)
                     candidates.append(read) if not isinstance(read, str) else invalid.append((path, read))
         return Found(candidates, invalid)
 
@@ -148,7 +148,8 @@ def batch_of(folder: Path) -> Batch | None:
         return None
 
 
-def _candidate(path: Path) -> Mapping[str, Any] | str:
+def staged_file(path: Path) -> Mapping[str, Any] | str:
+    """The file's object, or why it is no candidate."""
     try:
         read = json.loads(read_small(path) or b"")
     except (OSError, ValueError, RecursionError):

@@ -39,6 +39,7 @@ class SpanName(StrEnum):
     MEMORY_SNAPSHOT = "memory.snapshot", "a consolidation run reads the candidates that wait, and the records as they are"
     MEMORY_COMMIT = "memory.commit", "what a run made is published: candidates and the cursor, or records and the journal"
     MEMORY_ROLLBACK = "memory.rollback", "a consolidation run ends without changing anything"
+    MEMORY_UNDO = "memory.undo", "what a consolidation run did is taken back, as a person asked"
 
 
 class Attr(StrEnum):
@@ -145,6 +146,13 @@ class Attr(StrEnum):
     MEMORY_STATUS = "insomnia.memory.status", "completed, skipped, failed, cancelled; a run whose span ended without it was cancelled"
     MEMORY_REASON = "insomnia.memory.reason", "why the run ended so"
     MEMORY_LIMIT = "insomnia.memory.limit_s", "a run that takes longer is given up", "s"
+    MEMORY_DETAIL = "insomnia.memory.detail", "more of why a run ended so, in words and numbers of ours"
+    MEMORY_RECOVERED = "insomnia.memory.recovered", "true: the end of a run whose process had died, told by a later one"
+    MEMORY_SESSION = "insomnia.memory.session", "id of the session whose log an extract run read"
+    MEMORY_FIRST = "insomnia.memory.range.first", "first entry of the session log that an extract run read"
+    MEMORY_LAST = "insomnia.memory.range.last", "last entry of the session log that an extract run read"
+    MEMORY_ENTRIES = "insomnia.memory.entries", "entries that an extract run showed to the model", "{entry}"
+    MEMORY_UNDOES = "insomnia.memory.undoes", "the run that is taken back"
     MEMORY_STAGED = "insomnia.memory.staged", "candidates that an extract run staged", "{candidate}"
     MEMORY_WRITTEN = "insomnia.memory.ops.write", "records created", "{record}"
     MEMORY_EDITED = "insomnia.memory.ops.edit", "records changed", "{record}"

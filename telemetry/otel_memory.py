@@ -181,6 +181,9 @@ def _on_span(fact: MemoryRunEnded) -> dict[Attr, AttrValue]:
         Attr.MEMORY_TRIGGER: fact.trigger,
         Attr.MEMORY_STATUS: fact.status,
         Attr.MEMORY_REASON: fact.reason,
+        **({Attr.MEMORY_DETAIL: fact.detail} if fact.detail else {}),
+        **({Attr.MEMORY_RECOVERED: True} if fact.recovered else {}),
+        **(_what_was_read(fact.extract) if fact.extract else {}),
     }
     if fact.extract:
         about[Attr.MEMORY_STAGED] = fact.extract.staged
@@ -276,3 +279,10 @@ def _counts(fact: MemoryRunEnded) -> Fields:
 def _given(**fields: str | int | bool) -> Fields:
     """Those that say something."""
     return {name: value for name, value in fields.items() if value}
+
+
+def _what_was_read(work: ExtractWork) -> dict[Attr, AttrValue]:
+    first, last = work.range or (0, 0)
+    known: dict[Attr, AttrValue] = {Attr.ROUTE: work.route, Attr.MEMORY_SESSION: work.session_id}
+    numbers: dict[Attr, AttrValue] = {Attr.MEMORY_FIRST: first, Attr.MEMORY_LAST: last, Attr.MEMORY_ENTRIES: work.entries}
+    return {attr: value for attr, value in (known | (numbers if work.range else {})).items() if value != ""}

@@ -123,6 +123,13 @@ SPANS: Mapping[SpanName, tuple[Attr, ...]] = {
         Attr.MEMORY_WORKER,
         Attr.MEMORY_TRIGGER,
         Attr.MEMORY_LIMIT,
+        Attr.MEMORY_DETAIL,
+        Attr.MEMORY_RECOVERED,
+        Attr.ROUTE,
+        Attr.MEMORY_SESSION,
+        Attr.MEMORY_FIRST,
+        Attr.MEMORY_LAST,
+        Attr.MEMORY_ENTRIES,
         Attr.MEMORY_STATUS,
         Attr.MEMORY_REASON,
         Attr.MEMORY_STAGED,
@@ -144,6 +151,7 @@ SPANS: Mapping[SpanName, tuple[Attr, ...]] = {
         Attr.MEMORY_RECORDS_LOST,
         Attr.MEMORY_SPECIFICS_LOST,
     ),
+    SpanName.MEMORY_UNDO: (Attr.MEMORY_RUN_ID, Attr.MEMORY_UNDOES),
 }
 
 EVENTS: Mapping[Event, tuple[Attr, ...]] = {

@@ -1,9 +1,9 @@
 """`traces.db`: the file of the local trace store, its tables, and how it is opened, to write or only to read.
 
-What must stay true: one process writes it (the one that holds the workspace's lock), any number read meanwhile, and none
-waits for another (WAL). It is its owner's alone, and no link in its place is followed. What cannot be used is put aside
-under another name, never deleted. Of all that is in it the spans are the truth; the other columns and tables are only
-there to find them by.
+What must stay true: one process owns it (the one that holds the workspace's lock): it alone makes, prunes and puts aside;
+a command may add its own traces beside it, any number read meanwhile, and none waits long for another (WAL). It is its owner's
+alone, and no link in its place is followed. What cannot be used is put aside under another name, never deleted. Of all that is in
+it the spans are the truth; the other columns and tables are only there to find them by.
 """
 
 from __future__ import annotations
@@ -72,12 +72,25 @@ def open_to_write(path: Path) -> sqlite3.Connection:
     return db
 
 
+def open_to_add(path: Path) -> sqlite3.Connection:
+    """For a process that does not own it. Raises FileNotFoundError, also for a link, TraceFileUnusable, sqlite3.Error; makes nothing."""
+    if path.is_symlink():
+        raise FileNotFoundError(path)
+    return _open_made(path, mode="rw")
+
+
 def open_to_read(path: Path) -> sqlite3.Connection:
     """Raises FileNotFoundError, TraceFileUnusable, sqlite3.Error. Changes nothing in it."""
+    db = _open_made(path, mode="ro")
+    db.text_factory = lambda raw: raw.decode("utf-8", "replace")  # a damaged letter is no reason to show nothing
+    return db
+
+
+def _open_made(path: Path, *, mode: str) -> sqlite3.Connection:
+    """One that is there, and has our tables."""
     if not path.is_file():
         raise FileNotFoundError(path)
-    db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
-    db.text_factory = lambda raw: raw.decode("utf-8", "replace")  # a damaged letter is no reason to show nothing
+    db = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
     try:
         if (version := _version(db)) != VERSION:
             if version == 0 and not _tables(db):  # made a moment ago by a bot that has only just started

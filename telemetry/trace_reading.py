@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from telemetry.events import TraceRef
+from telemetry.names import Attr
 from telemetry.stored_values import MOST_WHOLE, attributes, moment_ns, text, whole
 from telemetry.trace_file import TraceFileUnusable, is_damage, open_to_read
 from telemetry.trace_rows import REPLY, RUN
@@ -106,6 +107,7 @@ class Wanted:
     """
 
     kinds: Sequence[str] = (REPLY, RUN)
+    name: str = ""
     route: str = ""
     outcome: str = ""
     or_unended: bool = False
@@ -160,10 +162,18 @@ class TraceReader:
         """Later attempts at what this trace did not finish."""
         return self._some("WHERE previous=? AND previous IS NOT NULL", (_key(trace_id),), limit=CANDIDATES)
 
+    def by_run(self, run_id: str) -> list[Summary]:
+        """Traces of a memory run, by its id or the beginning of that, newest first: more than one where it was finished by a later
+        process. Looks through all runs; that takes a tenth of a second in a store of thousands.
+        """
+        told = f'"{Attr.MEMORY_RUN_ID.value}":{json.dumps(run_id)[:-1]}'
+        where = "WHERE kind=? AND id IN (SELECT trace FROM spans WHERE instr(body, ?) > 0)"
+        return self._some(where, (RUN, told), limit=CANDIDATES)
+
     def listing(self, wanted: Wanted) -> list[Summary]:
         marks = ",".join("?" * len(wanted.kinds))
         where, values = f"WHERE kind IN ({marks})", list[object](wanted.kinds)
-        for column in ("route", "outcome", "decision"):
+        for column in ("name", "route", "outcome", "decision"):
             if value := getattr(wanted, column):
                 where += f" AND ({column}=?{_OR_UNENDED if column == 'outcome' and wanted.or_unended else ''})"
                 values.append(value)

@@ -30,7 +30,7 @@ KEPT_BYTES = 2 * 1024**3
 
 
 class TraceStore(SpanProcessor):
-    """`dropped` counts spans that were not written; `on_drop` is told of each loss, from either thread."""
+    """`dropped` counts spans that were not written; `on_drop` is told of each loss, from either thread. `guest`: see TraceWriter."""
 
     def __init__(
         self,
@@ -40,6 +40,7 @@ class TraceStore(SpanProcessor):
         max_bytes: int = KEPT_BYTES,
         delay_seconds: float = DELAY_SECONDS,
         queued_spans: int = QUEUED_SPANS,
+        guest: bool = False,
         on_drop: Callable[[int], None] = lambda count: None,
         now: Callable[[], int] = time.time_ns,
     ) -> None:
@@ -47,7 +48,7 @@ class TraceStore(SpanProcessor):
         self._counting = threading.Lock()
         self.on_drop = on_drop
         self._troubles = Troubles()
-        self._writer = TraceWriter(path, troubles=self._troubles, seconds=days * 86_400, max_bytes=max_bytes, now=now)
+        self._writer = TraceWriter(path, troubles=self._troubles, seconds=days * 86_400, max_bytes=max_bytes, now=now, guest=guest)
         self._delay, self._room = delay_seconds, queued_spans
         self._queue: deque[ReadableSpan | Begun] = deque()
         self._flushing: deque[threading.Event] = deque()

@@ -1,4 +1,4 @@
-"""The writer's side of `traces.db`: batches in, old traces out. It lives in the trace store's thread.
+"""The writer's side of `traces.db`: batches in, old traces out. It lives in the trace store's thread. A guest only adds.
 
 What must stay true: a batch is one transaction, written or not, and what was not is the caller's to count. A file that is
 damaged is put aside and a new one begun, with the same batch. A disk that is full or refuses is tried again with the next.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from telemetry.jsonl_days import DAY_NS, day_of
 from telemetry.retention import LOOKED_AT, present_day
-from telemetry.trace_file import TraceFileUnusable, is_damage, open_to_write, put_aside
+from telemetry.trace_file import TraceFileUnusable, is_damage, open_to_add, open_to_write, put_aside
 from telemetry.trace_rows import INTERRUPTED, Begun, Gathered, gather
 from telemetry.troubles import Troubles
 
@@ -32,6 +32,8 @@ _TABLES = ("spans", "posts", "resets", "starts")
 
 
 class TraceWriter:
+    """`guest`: of a process that does not own the file. What others have not ended it leaves alone, and it makes no file."""
+
     def __init__(
         self,
         path: Path,
@@ -39,11 +41,12 @@ class TraceWriter:
         troubles: Troubles,
         seconds: float,
         max_bytes: int,
+        guest: bool = False,
         now: Callable[[], int] = time.time_ns,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path, self._troubles, self._now, self._monotonic = path, troubles, now, monotonic
-        self._kept_ns, self._max_bytes = int(seconds * 1e9), max_bytes
+        self._kept_ns, self._max_bytes, self._guest = int(seconds * 1e9), max_bytes, guest
         self._db: sqlite3.Connection | None = None
         self._identity: tuple[int, int] = (0, 0)
         self._retry_at = 0.0
@@ -89,13 +92,17 @@ class TraceWriter:
         if self._monotonic() < self._retry_at:
             return None
         self._retry_at = self._monotonic() + RETRY_SECONDS
-        self._db = open_to_write(self._path)
+        self._db = open_to_add(self._path) if self._guest else open_to_write(self._path)
         self._identity, self._retry_at = _identity(self._path), 0.0
-        self._db.execute("UPDATE traces SET outcome=? WHERE ended IS NULL AND outcome=''", (INTERRUPTED,))
+        if not self._guest:
+            self._db.execute("UPDATE traces SET outcome=? WHERE ended IS NULL AND outcome=''", (INTERRUPTED,))
         return self._db
 
     def _begin_anew(self, error: TraceFileUnusable) -> bool:
         self.close()
+        if self._guest:
+            self._troubles.say("trace store aside", f"the trace store {self._path} cannot be used, so there is no trace: {error.why}")
+            return False
         try:
             moved = put_aside(self._path, error.mark)
         except OSError as e:
@@ -161,6 +168,8 @@ class TraceWriter:
     # -- bounds --------------------------------------------------------------------------------------------------------
     def prune(self) -> bool:
         """Some steps towards the bounds, the oldest traces first. True: there is more to do."""
+        if self._guest:
+            return False
         try:
             with self._told():
                 return all(self._prune_step() for _ in range(STEPS))

@@ -30,7 +30,7 @@ HOW_TO_MEND = "insomnia memory lint"
 
 def lint(args: argparse.Namespace) -> int:
     """Ends with 1 if there is an error; warnings alone are no failure."""
-    view = _view(_workspace(args))
+    view = _view(memory_workspace(args))
     report = lint_view(view)
     if args.json:
         print(json.dumps(_report_as_json(report, view), ensure_ascii=False, indent=2))
@@ -40,7 +40,7 @@ def lint(args: argparse.Namespace) -> int:
 
 
 def list_records(args: argparse.Namespace) -> int:
-    workspace = _workspace(args)
+    workspace = memory_workspace(args)
     view = _view(workspace)
     reading = {None: EVERYTHING, RecordKind.KNOWLEDGE: KNOWLEDGE_QUERY}.get(args.kind, MEMORY_QUERY)
     narrowed = {key: value for key in ("kind", "status") if (value := getattr(args, key)) and key in reading.spec.schema["properties"]}
@@ -61,7 +61,7 @@ def list_records(args: argparse.Namespace) -> int:
 
 
 def show(args: argparse.Namespace) -> int:
-    workspace = _workspace(args)
+    workspace = memory_workspace(args)
     stored = _find(_view(workspace), args.record)
     if stored.kind is RecordKind.KNOWLEDGE:
         ask(workspace, KNOWLEDGE_READ, {"slug": stored.slug}, OWNER)
@@ -77,7 +77,7 @@ def show(args: argparse.Namespace) -> int:
     return 0
 
 
-def _workspace(args: argparse.Namespace) -> Workspace:
+def memory_workspace(args: argparse.Namespace) -> Workspace:
     workspace = Workspace(args.workspace.resolve())
     if not workspace.state.is_dir():
         raise CommandError(f"there is no .insomnia in {workspace.root}; name the directory of the bot: --workspace DIR", USAGE)

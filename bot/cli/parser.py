@@ -56,6 +56,7 @@ JSON = "print JSON instead of text"
 # Spelled here as well, so that nothing is imported for `--help`; a test compares.
 RECORD_KINDS = ("decision", "request", "preference", "constraint", "lesson", "question", "knowledge")
 RECORD_STATUSES = ("open", "resolved", "active", "stale", "replaced")
+RUN_WORKERS, CANDIDATE_STATES = ("extract", "consolidation"), ("waiting", "settled", "invalid")
 
 
 def _up_and_run(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -177,6 +178,9 @@ def _memory(commands: Commands[argparse.ArgumentParser]) -> None:
     _memory_files(on_memory)
     _memory_query(on_memory)
     _memory_run(on_memory)
+    _memory_runs(on_memory)
+    _memory_candidates(on_memory)
+    _memory_undo(on_memory)
 
 
 def _memory_files(on_memory: Commands[argparse.ArgumentParser]) -> None:
@@ -238,6 +242,51 @@ def _memory_run(on_memory: Commands[argparse.ArgumentParser]) -> None:
     )
     run.add_argument("--json", action="store_true", help=JSON)
     _workspace(run, default=Path(), where=HERE)
+
+
+def _memory_runs(on_memory: Commands[argparse.ArgumentParser]) -> None:
+    runs = _command(
+        on_memory,
+        "runs",
+        entry="bot.cli.memory_runs:runs",
+        summary="show what each memory run did and why, newest first; with RUN all of that one on a page",
+        example="insomnia memory runs --worker consolidation --since 2d\n  insomnia memory runs 3f2a91bc",
+    )
+    runs.add_argument("run", metavar="RUN", nargs="?", help="a run's id or its trace's, or the beginning of one")
+    runs.add_argument("--worker", choices=RUN_WORKERS, help="only this worker")
+    runs.add_argument("--since", metavar="WHEN", help="how long ago (90s, 15m, 1h, 2d, 1w), or a time (2026-01-31T09:00)")
+    runs.add_argument("--limit", metavar="N", type=_count, default=20, help="at most so many (default: 20)")
+    runs.add_argument("--json", action="store_true", help=JSON)
+    _workspace(runs, default=Path(), where=HERE)
+
+
+def _memory_candidates(on_memory: Commands[argparse.ArgumentParser]) -> None:
+    candidates = _command(
+        on_memory,
+        "candidates",
+        entry="bot.cli.memory_candidates:candidates",
+        summary="show what became of what was staged: what waits, what was settled and how, what was put aside",
+        example="insomnia memory candidates --state waiting\n  insomnia memory candidates 5e551011.00000012.000",
+    )
+    candidates.add_argument("id", metavar="ID", nargs="?", help="a candidate's id or the beginning of one: all of it on a page")
+    candidates.add_argument("--state", choices=CANDIDATE_STATES, help="only these")
+    candidates.add_argument("--limit", metavar="N", type=_count, default=20, help="at most so many (default: 20)")
+    candidates.add_argument("--json", action="store_true", help=JSON)
+    _workspace(candidates, default=Path(), where=HERE)
+
+
+def _memory_undo(on_memory: Commands[argparse.ArgumentParser]) -> None:
+    undo = _command(
+        on_memory,
+        "undo",
+        entry="bot.cli.memory_undo:undo",
+        summary="take back what a consolidation run, or another undo, did: every file as it was, or nothing at all",
+        example="insomnia memory undo 3f2a91bc --dry-run",
+    )
+    undo.add_argument("run", metavar="RUN", help="the run's id or the beginning of it, as `insomnia memory runs` shows it")
+    undo.add_argument("--dry-run", action="store_true", help="only show what would be done")
+    undo.add_argument("--json", action="store_true", help=JSON)
+    _workspace(undo, default=Path(), where=HERE)
 
 
 def _config(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import unicodedata
 from collections.abc import Sequence
 
+from bot.explain.wrapping import cut
+
+NARROWEST, WIDEST = 60, 110  # columns of a page
+LEAST_LAST = 25  # cells in which a sentence can still be recognised
 GREY, PLAIN = "\033[90m", "\033[0m"
 
 
@@ -43,6 +48,27 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     """Columns as wide as their widest cell, the last one as it comes."""
     widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(_padded(cell, wide) for cell, wide in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def page_width() -> int:
+    """Of prose: longer lines are hard to read."""
+    return min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
+
+
+def fitted(rows: Sequence[Sequence[str]], dispensable: Sequence[str], *, to_terminal: bool) -> str:
+    """A table with headings, as wide as a terminal is. `dispensable` columns go where they are empty, then one after the other as
+    long as the last column has less than LEAST_LAST cells; what is too long for it is cut.
+    """
+    columns, shown = shutil.get_terminal_size().columns, ""
+    left_out = {name for name in dispensable if not any(cells[rows[0].index(name)] for cells in rows[1:])}
+    for heading in ("", *dispensable):
+        left_out.add(heading)
+        kept = [place for place, name in enumerate(rows[0]) if name not in left_out]
+        shown = table([[cells[place] for place in kept] for cells in rows])
+        before = shown.splitlines()[0].rindex(rows[0][-1])
+        if not to_terminal or columns - before >= min(LEAST_LAST, max(width(cells[-1]) for cells in rows)):
+            break
+    return "\n".join(cut(line, columns) for line in shown.splitlines()) if to_terminal else shown
 
 
 def width(text: str) -> int:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import time
 from datetime import datetime
 
 from bot.cli import USAGE, CommandError, complain
-from bot.cli.terminal import as_the_terminal_has_it, is_utf8, one_line, safe, table
+from bot.cli.terminal import as_the_terminal_has_it, is_utf8, one_line, page_width, safe, table
 from bot.config import ConfigError, load_settings
 from bot.config_schema import TRACE_ID
 from bot.explain.explanation import as_json
@@ -18,8 +17,6 @@ from bot.explain.page import page
 from bot.explain.ref import FORMS, BadRef, parse_ref
 from bot.explain.sources import Sources
 from bot.workspace import Workspace, WorkspaceError
-
-NARROWEST, WIDEST = 60, 110  # columns; longer lines of prose are hard to read
 
 
 def why(args: argparse.Namespace) -> int:
@@ -37,8 +34,7 @@ def why(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(as_json(found, ref=args.ref, links=links), ensure_ascii=not is_utf8(), indent=2))
         return 0
-    width = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
-    for line in page(found, links=links, width=width, now=time.time(), zone=None, ascii_only=not is_utf8()):
+    for line in page(found, links=links, width=page_width(), now=time.time(), zone=None, ascii_only=not is_utf8()):
         print(as_the_terminal_has_it(safe(line)))
     return 0
 

@@ -7,7 +7,7 @@ lines takes control characters out of them.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from itertools import groupby
 
@@ -198,11 +198,15 @@ def _reset(reset: Reset) -> str:
 
 
 def _model(e: Explanation) -> str:
-    by_model: dict[str, list[ModelCall]] = {}
-    for call in e.model:
-        by_model.setdefault(call.model, []).append(call)
-    told = "; ".join(_calls(model, calls) for model, calls in by_model.items())
+    told = model_told(e.model)
     return f"{told} {STAND_IN}" if e.session.account == EMBEDDED_ACCOUNT and "$" in told else told
+
+
+def model_told(calls: Sequence[ModelCall]) -> str:
+    by_model: dict[str, list[ModelCall]] = {}
+    for call in calls:
+        by_model.setdefault(call.model, []).append(call)
+    return "; ".join(_calls(model, calls_) for model, calls_ in by_model.items())
 
 
 def _calls(model: str, calls: list[ModelCall]) -> str:

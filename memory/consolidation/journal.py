@@ -176,6 +176,12 @@ class Journals:
         names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
         return sorted((found for name in names if (found := self.manifest(name))), key=lambda each: (each.at, each.run_id))
 
+    def unreadable(self) -> Sequence[str]:
+        """Ids of runs of which there is a manifest that cannot be read."""
+        folder = self._memory / "_trash"
+        there = sorted(path.parent.name for path in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
+        return [name for name in there if self.manifest(name) is None]
+
     def settled_files(self, manifest: Manifest) -> Iterator[tuple[str, Path]]:
         """Id and file of each candidate that the run settled."""
         for one in manifest.consumed:

@@ -6,7 +6,7 @@ one rename into the trash of the run that settled it; a batch's directory leaves
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -125,8 +125,10 @@ class Pending:
         return self._folder / candidate_id.rpartition(".")[0] / f"{candidate_id}.json"
 
 
-def candidate_from(fields: Mapping[str, Any]) -> Candidate:
-    """Raises ValueError, TypeError, KeyError, AttributeError, OverflowError where something is missing or of another form."""
+def candidate_from(fields: Mapping[str, Any], *, clean: Callable[[str], str] = redact) -> Candidate:
+    """`clean`: what is shown of its texts. Raises ValueError, TypeError, KeyError, AttributeError, OverflowError where something is
+    missing or of another form.
+    """
     evidence = tuple(dict(one) for one in fields["evidence"])
     numbers = [_whole(one["n"]) for one in evidence]
     claim, why = _text(fields, "claim", MAX_CLAIM), _text(fields, "why_useful", MAX_WHY)
@@ -136,8 +138,8 @@ def candidate_from(fields: Mapping[str, Any]) -> Candidate:
     candidate = Candidate(
         id=fields["id"],
         kind=RecordKind(fields["kind"]),
-        claim=redact(claim),
-        why_useful=redact(why),
+        claim=clean(claim),
+        why_useful=clean(why),
         confidence=float(fields["confidence"]),
         scope=Scope(ScopeKind(kind), place),
         trust=Trust(fields["trust"]),

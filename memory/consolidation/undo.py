@@ -20,7 +20,8 @@ from memory.disk import Disk
 from memory.runs import Runs
 from memory.store import Store
 from telemetry.emit import Emit
-from telemetry.memory_events import RecordOp
+from telemetry.memory_events import MemoryReason, RecordOp
+from telemetry.names import Attr, SpanName
 
 
 class CannotUndo(Exception):
@@ -51,12 +52,13 @@ class Undoer:
     def plan(self, run_id: str) -> Undo:
         """Changes nothing."""
         manifests = self._commit.journals.manifests()
-        found = [each for each in manifests if each.run_id.startswith(run_id)] if run_id else []
+        begin = [each for each in manifests if each.run_id.startswith(run_id)] if run_id else []
+        found = [each for each in begin if each.run_id == run_id] or begin
         if len(found) != 1:
             what = f"{len(found)} runs begin with {run_id!r:.40}" if found else f"no run {run_id!r:.40} has changed anything"
             raise CannotUndo(f"{what}; see what each did: insomnia memory runs")
         manifest = found[0]
-        if later := next((each for each in manifests if each.undoes == manifest.run_id and not _is_undone(each, manifests)), None):
+        if later := undone_by(manifest, manifests):
             raise CannotUndo(f"it was taken back already, by {later.run_id}; to have it again: insomnia memory undo {later.run_id}")
         if not manifest.applied:
             raise CannotUndo("this run has changed no record, so there is nothing to take back")
@@ -66,31 +68,48 @@ class Undoer:
         return Undo(of=manifest.run_id, changes=changes, conflicts=conflicts)
 
     def undo(self, run_id: str) -> Undo:
-        """Nothing is done where there are conflicts."""
-        with self._runs.locked(KEY) as mine:
+        """Nothing is done where there are conflicts. What another process began and died over is finished first; where that was
+        the same wish, it is what is given.
+        """
+        with self._runs.locked(KEY) as mine, self._emit.span(SpanName.MEMORY_UNDO) as span:
             if not mine:
                 raise CannotUndo("a consolidation run is under way; try again when it has ended: insomnia status")
-            self._commit.finish_dead()
+            if (finished := self._finish_dead()) and run_id and finished.undoes.startswith(run_id):
+                span.set({Attr.MEMORY_RUN_ID: finished.run_id, Attr.MEMORY_UNDOES: finished.undoes})
+                return Undo(of=finished.undoes, changes=(), manifest=finished)
             plan = self.plan(run_id)
+            span.set({Attr.MEMORY_UNDOES: plan.of})
             if plan.conflicts:
                 refused = [change for change in plan.changes if change.path in plan.conflicts]
                 tell(self._emit, "", (), refused=refused)
+                span.fail(MemoryReason.STORE_CONFLICT)
                 return plan
-            ref = self._emit.current()
-            journal = Journal(
-                run_id=uuid4().hex[:16],
-                at=self._clock.now(),
-                trace_id=ref.trace_id if ref else "",
-                scope="",
-                changes=plan.changes,
-                resolutions={},
-                counts={},
-                undoes=plan.of,
-            )
+            journal = self._journal(plan)
+            span.set({Attr.MEMORY_RUN_ID: journal.run_id})
             self._commit.journals.commit(journal)
             manifest = self._commit.finish(journal)
             tell(self._emit, manifest.run_id, manifest.done)
         return Undo(of=plan.of, changes=plan.changes, manifest=manifest)
+
+    def _finish_dead(self) -> Manifest | None:
+        """What somebody took back and died over has no other end than its operations; a dead run's is told by the next run."""
+        finished = self._commit.finish_dead()
+        if finished and finished.undoes:
+            tell(self._emit, finished.run_id, finished.done)
+        return finished
+
+    def _journal(self, plan: Undo) -> Journal:
+        ref = self._emit.current()
+        return Journal(
+            run_id=uuid4().hex[:16],
+            at=self._clock.now(),
+            trace_id=ref.trace_id if ref else "",
+            scope="",
+            changes=plan.changes,
+            resolutions={},
+            counts={},
+            undoes=plan.of,
+        )
 
     def _back(self, manifest: Manifest, done: Done) -> Change:
         if not done.before_sha256:
@@ -102,5 +121,7 @@ class Undoer:
         return Change(op=op, kind=done.kind, slug=done.slug, before_sha256=done.after_sha256, after=content.decode())
 
 
-def _is_undone(manifest: Manifest, manifests: Sequence[Manifest]) -> bool:
-    return any(each.undoes == manifest.run_id and not _is_undone(each, manifests) for each in manifests)
+def undone_by(manifest: Manifest, manifests: Sequence[Manifest]) -> Manifest | None:
+    """What took the run back, and was not taken back itself."""
+    others = [each for each in manifests if each is not manifest]
+    return next((each for each in others if each.undoes == manifest.run_id and undone_by(each, others) is None), None)

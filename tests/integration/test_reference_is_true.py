@@ -15,7 +15,7 @@ from tests.integration.story import story
 
 pytestmark = [pytest.mark.cli, pytest.mark.slack, pytest.mark.kill]
 
-NOT_HERE = {SpanName.MEMORY_RUN}  # tests/telemetry compares it
+NOT_HERE = {SpanName.MEMORY_RUN, SpanName.MEMORY_UNDO}  # tests/telemetry and tests/bot/cli compare them
 # What this story does not bring about; each has a test where it is set.
 SELDOM = {
     Attr.REPLY_ATTEMPT,

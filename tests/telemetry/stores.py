@@ -25,10 +25,13 @@ def writer(
     now: int = BEGAN,
     clock: Callable[[], int] | None = None,
     troubles: Troubles | None = None,
+    guest: bool = False,
 ) -> TraceWriter:
     """Its clock stands still at `now`, unless it is given one."""
     clock = clock or (lambda: now)
-    return TraceWriter(path, troubles=troubles or Troubles(), seconds=seconds, max_bytes=max_bytes, now=clock, monotonic=lambda: 0.0)
+    return TraceWriter(
+        path, troubles=troubles or Troubles(), seconds=seconds, max_bytes=max_bytes, now=clock, monotonic=lambda: 0.0, guest=guest
+    )
 
 
 def store(path: Path, *made: Made) -> None:

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from bot.cli import dispatch, parser
+from bot.explain.run_page import short
 from bot.version import VERSION
 from bot.workspace import Control, RunningBot, Workspace
+from memory.consolidation.fates import State
 from memory.record_types import Status
-from telemetry.memory_events import RecordKind
+from telemetry.memory_events import MemoryWorker, RecordKind
 
 COMMANDS = ("up", "run", "threads", "say", "why", "traces", "status", "config", "demo")
 SLOW = (
@@ -193,3 +195,4 @@ def test_a_reader_that_stops_reading_is_no_traceback(tmp_path: Path) -> None:
 
 def test_the_choices_of_memory_are_those_that_there_are() -> None:
     assert tuple(map(str, RecordKind)) == parser.RECORD_KINDS and tuple(map(str, Status)) == parser.RECORD_STATUSES
+    assert tuple(map(short, MemoryWorker)) == parser.RUN_WORKERS and tuple(map(str, State)) == parser.CANDIDATE_STATES
