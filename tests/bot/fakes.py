@@ -261,6 +261,10 @@ class FakeClaude:
     def turn(self, *steps: Step) -> None:
         self._turns.append(steps)
 
+    def no_more_turns(self) -> None:
+        """What was scripted and not asked for is not wanted any more."""
+        self._turns.clear()
+
     @property
     def unused(self) -> int:
         return len(self._turns) + len(self.compactions) + len(self.start_faults)

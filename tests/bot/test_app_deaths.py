@@ -87,12 +87,14 @@ async def test_each_attempt_is_linked_to_the_one_before_it(lives: Lives) -> None
 
 
 async def test_what_was_being_answered_beside_it_is_not_given_up_with_it(lives: Lives) -> None:
-    for _ in range(2 * (MOST_DEATHS - 1) + 1):
+    for _ in range(2 * MOST_DEATHS):
         lives.bench.claude.turn(asyncio.Event())
     guilty = lives.bench.mention("A question that kills")
     innocent = lives.bench.mention("A slow one", channel=CODE)
-    for _ in range(MOST_DEATHS):
+    for life in range(MOST_DEATHS):
         await lives.die()
+        if life == MOST_DEATHS - 1:
+            lives.bench.claude.no_more_turns()
         await lives.again()
 
     await lives.bench.ended()

@@ -210,7 +210,9 @@ class Ordeal:
     async def _kill_draining(self) -> None:
         self.story.bot.process.send_signal(signal.SIGTERM)
         await asyncio.sleep(self.rng.uniform(0, 1))
-        await self.story.kill()
+        with suppress(ProcessLookupError):  # it had nothing to end, and is gone
+            self.story.bot.process.kill()
+        await self.story.bot.process.wait()
         await self._again()
 
     async def _again(self) -> None:

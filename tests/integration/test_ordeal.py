@@ -28,7 +28,7 @@ async def test_a_few_dozen_messages_survive_kills_of_the_bot_and_of_its_sessions
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mishaps = [("kill_bot", "posted"), ("kill_child", "any"), ("kill_both", "slow"), ("kill_draining", "posted"), ("restart", "any")]
-    await _survives(tmp_path, capsys, messages=36, mishaps=mishaps, slow=3, seed=1)
+    await _survives(tmp_path, capsys, messages=32, mishaps=mishaps, slow=2, seed=1)
 
 
 @pytest.mark.soak
