@@ -15,12 +15,14 @@ from tests.integration.story import story
 
 pytestmark = [pytest.mark.cli, pytest.mark.slack, pytest.mark.kill]
 
-NOT_HERE = {SpanName.MEMORY_RUN, SpanName.MEMORY_UNDO}  # tests/telemetry and tests/bot/cli compare them
+# tests/telemetry, tests/memory and tests/bot/cli compare them.
+NOT_HERE = {SpanName.MEMORY_RUN, SpanName.MEMORY_SNAPSHOT, SpanName.MEMORY_ROLLBACK, SpanName.MEMORY_UNDO}
 # What this story does not bring about; each has a test where it is set.
 SELDOM = {
     Attr.REPLY_ATTEMPT,
     Attr.REPLY_MISPLACED,
     Attr.REPLY_FALLBACK,
+    Attr.REPLY_FOUND,
     Attr.TOOL_LATE,
     Attr.MEMORY_RUN_ID,
     Attr.MEMORY_OP,

@@ -17,6 +17,8 @@ from memory.disk import Disk
 from memory.model_end import ModelEnd
 from memory.run_files import RunFile, RunFiles
 from telemetry.memory_events import REASONS, TRIGGERS, Disposition, MemoryReason, MemoryStatus, MemoryTrigger, MemoryWorker, TokenUsage
+from telemetry.names import SpanName
+from telemetry.reference_tables import ANYWHERE, SPANS
 from telemetry.status import LatestStatus
 from tests.memory.consolidating import Bench, Hand, candidate, stage, waiting
 from tests.memory.made_records import put, record
@@ -234,6 +236,9 @@ async def test_line_span_metric_and_status_say_the_same(
     assert shown is not None
     assert (shown.run_id, shown.status, shown.reason, shown.trace_id) == (end["run_id"], status.value, reason.value, span["trace_id"])
     assert CLAIM not in str(lines) + str(spans)
+    for each in spans:  # the reference tells of every attribute
+        (name,) = [name for name in SpanName if each["name"] == name or each["name"].startswith(f"{name.value} ")]
+        assert each["attributes"].keys() <= {attr.value for attr in (*SPANS.get(name, ()), *ANYWHERE)}, each["name"]
     work = end["consolidation"]
     assert sum(work["dispositions"].values()) == (work["staging_count"] if status is S.COMPLETED else 0)
     assert work["consumed_count"] == len(work["consumed_ids"]) == sum(work["dispositions"].values()) - work["dispositions"]["deferred"]
