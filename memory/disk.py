@@ -72,6 +72,43 @@ class Disk:
             os.close(fd)
 
 
+class OwnDisk(Disk):
+    """Before each step it looks whether a folder on the way to it is a link by now; `memory`: `.insomnia/memory`. Raises NotOurs too."""
+
+    def __init__(self, disk: Disk, memory: Path) -> None:
+        self._disk, self._memory = disk, memory
+
+    def create(self, path: Path, content: bytes) -> None:
+        self._look(path)
+        self._disk.create(path, content)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._look(source)
+        self._look(target)
+        self._disk.rename(source, target)
+
+    def unlink(self, path: Path) -> None:
+        self._look(path)
+        self._disk.unlink(path)
+
+    def rmdir(self, path: Path) -> None:
+        self._look(path)
+        self._disk.rmdir(path)
+
+    def mkdir(self, path: Path) -> None:
+        if not path.parent.exists():
+            self.mkdir(path.parent)
+        self._look(path)
+        self._disk.mkdir(path)
+
+    def sync(self, folder: Path) -> None:
+        self._disk.sync(folder)
+
+    def _look(self, path: Path) -> None:
+        folders = list(path.relative_to(self._memory).parents)
+        no_links(self._memory, [str(folder).removeprefix(".") for folder in reversed(folders)])
+
+
 def no_links(memory: Path, folders: Sequence[str] = FOLDERS) -> None:
     """Raises NotOurs where a link or a file stands for one of them: what is written there would end up elsewhere."""
     for name in folders:

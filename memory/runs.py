@@ -51,7 +51,7 @@ class Run:
         self.extract: ExtractWork | None = None
         self.consolidation: ConsolidationWork | None = None
         self.said: tuple[MemoryStatus, MemoryReason, str] | None = None
-        self.left = False
+        self.filed, self.left = False, False
         self.before_end: Callable[[MemoryStatus, MemoryReason], None] = lambda status, reason: None  # tells what stands before it
 
     @property
@@ -168,6 +168,7 @@ class Runs:
         """Told only once there is a file by which a later process would find it. A disk that takes none ends the run here."""
         try:
             self._files.save(run.file)
+            run.filed = True
         except OSError as error:
             run.fail(*disk_reason(error))
         key, trigger = run.file.key, run.file.trigger
@@ -202,11 +203,16 @@ class Runs:
             extract=run.extract,
             consolidation=run.consolidation,
         )
-        self._tell(run.file, end)
+        self._tell(run.file, end, filed=run.filed)
 
-    def _tell(self, file: RunFile, end: MemoryRunEnded) -> None:
-        with suppress(OSError):  # a full disk: what a later process would find is RUNNING, and it judges by what is staged
+    def _tell(self, file: RunFile, end: MemoryRunEnded, *, filed: bool = True) -> None:
+        try:
             self._files.save(replace(file, state=FINISHING, told=end_fields(end)))
+        except NotOurs:
+            if filed:  # its file lies where nothing is to be changed: who has it back tells its end
+                return
+        except OSError:  # a full disk: what a later process would find is RUNNING, and it judges by what is staged
+            pass
         self._emit(end)
         with suppress(OSError):
             self._files.remove(file)

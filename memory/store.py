@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memory import store_files
+from memory.disk import NotOurs
 from memory.lint_rules import Rule
 from memory.records import Record, RecordKind, is_slug, path_of, render, sha256
 from memory.store_known import GONE, Known, KnownHashes
-from memory.store_scan import SUFFIX, folder_of, look
+from memory.store_scan import SUFFIX, folder_of, look, stored_of
 from memory.store_view import MAX_FILE_BYTES, Stored, StoreView, Stray
 from telemetry.memory_events import RecordOp
 
@@ -81,7 +82,9 @@ class Unaudited:
 
 
 class Store:
-    """`root` is `.insomnia`. Every method may raise OSError and StoreBusy, and leaves the records as they were then."""
+    """`root` is `.insomnia`. Every method may raise OSError (NotOurs where one of its folders is a link) and StoreBusy, and leaves the
+    records as they were then.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -93,6 +96,13 @@ class Store:
     def last_known(self) -> dict[str, str]:
         """By path below `.insomnia`: the hash that a record had when it was last written or noticed."""
         return {path: each.sha256 for path, each in self._known.read().items() if each.sha256 != GONE}
+
+    def find(self, kind: RecordKind, slug: str) -> Stored | None:
+        """One record as it is now. None: there is none, or something else than a file."""
+        with self._folder(*folder_of(kind)) as at, contextlib.suppress(store_files.NotPlain):
+            content = store_files.read(at, _name(slug))
+            return None if content is None else stored_of(kind, slug, content, lambda path, hashed: True)
+        return None
 
     def write(self, record: Record, expected_sha256: str | None, *, run_id: str = "") -> Written:
         """As `write_file`."""
@@ -108,16 +118,14 @@ class Store:
         with self._lock(), self._folder(*folder_of(kind)) as at:
             self._expect(at, kind, slug, expected_sha256)
             unaudited = self._is_unaudited(path, expected_sha256 or GONE)
-            trashed = self._keep(at, name, kind, run_id) if run_id and expected_sha256 else ""
-            self._known.announce(path, sha256(content))
+            trashed = self._keep(at, kind, slug, run_id) if run_id and expected_sha256 else ""
+            self._known.announce(path, sha256(content), now=expected_sha256 or GONE)
             temporary = store_files.write_temporary(at, content)
             try:
                 # Once more: writing and syncing took time enough for somebody to save the file in an editor.
                 self._expect(at, kind, slug, expected_sha256)
-                _put(at, temporary, name, new=expected_sha256 is None)
-            except FileExistsError as error:
-                found = self._hash(at, kind, slug)
-                raise StoreConflict(kind, slug, expected=None, found=found) from error
+                if not _put(at, temporary, name, expected_sha256, ours=sha256(content)):
+                    raise StoreConflict(kind, slug, expected=expected_sha256, found=self._hash(at, kind, slug))
             finally:
                 store_files.remove_quietly(at, temporary)
             os.fsync(at)
@@ -138,9 +146,12 @@ class Store:
         with self._lock(), self._folder(*folder_of(kind)) as at, self._folder(*trash) as bin_at:
             self._expect(at, kind, slug, expected_sha256)
             unaudited = self._is_unaudited(path, expected_sha256)
-            self._known.announce(path, GONE)
+            self._known.announce(path, GONE, now=expected_sha256)
             there = _free_name(bin_at, slug)
-            os.rename(name, there, src_dir_fd=at, dst_dir_fd=bin_at)
+            try:
+                os.rename(name, there, src_dir_fd=at, dst_dir_fd=bin_at)
+            except FileNotFoundError as error:
+                raise StoreConflict(kind, slug, expected=expected_sha256, found=None) from error
             if not _holds(bin_at, there, expected_sha256):
                 _give_back(at, name, bin_at, there)
                 raise StoreConflict(kind, slug, expected=expected_sha256, found=self._hash(at, kind, slug))
@@ -152,12 +163,11 @@ class Store:
             kind=kind, slug=slug, path=path, before_sha256=expected_sha256, after_sha256=GONE, unaudited=unaudited, trashed=trashed
         )
 
-    def _keep(self, at: int, name: str, kind: RecordKind, run_id: str) -> str:
+    def _keep(self, at: int, kind: RecordKind, slug: str, run_id: str) -> str:
         """A copy, since an editor may go on writing into the file itself. Where it lies, below `.insomnia`."""
-        content, trash = store_files.read(at, name) or b"", _trash(kind, run_id)
+        content, trash = self._read(at, kind, slug) or b"", _trash(kind, run_id)
         with self._folder(*trash) as bin_at:
             store_files.sweep(bin_at)
-            slug = name.removesuffix(SUFFIX)
             kept = next((other for other in sorted(os.listdir(bin_at)) if _holds(bin_at, other, sha256(content))), "")
             if not kept:  # else the same run kept it before it died
                 kept = _free_name(bin_at, slug)
@@ -198,10 +208,13 @@ class Store:
                 with contextlib.suppress(FileNotFoundError, store_files.NotPlain), store_files.directory(self.root, *names) as at:
                     store_files.sweep(at)
 
-    def trashed(self, kind: RecordKind, run_id: str, sha256: str) -> bytes | None:
-        """The content of the file of that hash that the run removed or changed. None: it is not there (any more)."""
+    def trashed(self, kind: RecordKind, run_id: str, sha256: str, *, slug: str = "") -> bytes | None:
+        """The content of the file of that hash that the run removed or changed; of that slug, where it matters which of two that were
+        the same. None: it is not there (any more).
+        """
         with contextlib.suppress(FileNotFoundError, store_files.NotPlain), store_files.directory(self.root, *_trash(kind, run_id)) as at:
-            return next((store_files.read(at, name) for name in sorted(os.listdir(at)) if _holds(at, name, sha256)), None)
+            names = (name for name in sorted(os.listdir(at)) if not slug or name.startswith(f"{slug}."))
+            return next((store_files.read(at, name) for name in names if _holds(at, name, sha256)), None)
         return None
 
     def sweep(self) -> int:
@@ -246,11 +259,12 @@ class Store:
 
     @contextlib.contextmanager
     def _folder(self, *names: str) -> Iterator[int]:
-        try:
-            with store_files.directory(self.root, *names, make=True) as at:
-                yield at
-        except store_files.NotPlain as error:
-            raise StoreRefused(Rule.NO_PLAIN_FILE, str(error)) from error
+        with contextlib.ExitStack() as opened:
+            try:
+                at = opened.enter_context(store_files.directory(self.root, *names, make=True))
+            except store_files.NotPlain as error:
+                raise NotOurs(f"{'/'.join(names)} in .insomnia: {error}; put a real directory there, or remove it") from error
+            yield at
 
     def _expect(self, at: int, kind: RecordKind, slug: str, expected: str | None) -> None:
         found = self._hash(at, kind, slug)
@@ -258,11 +272,14 @@ class Store:
             raise StoreConflict(kind, slug, expected=expected, found=found)
 
     def _hash(self, at: int, kind: RecordKind, slug: str) -> str | None:
+        content = self._read(at, kind, slug)
+        return None if content is None else sha256(content)
+
+    def _read(self, at: int, kind: RecordKind, slug: str) -> bytes | None:
         try:
-            content = store_files.read(at, _name(slug))
+            return store_files.read(at, _name(slug))
         except store_files.NotPlain as error:
             raise StoreRefused(Rule.NO_PLAIN_FILE, f"{path_of(kind, slug)} is no plain file: {error}") from error
-        return None if content is None else sha256(content)
 
     def _is_unaudited(self, path: str, sha256: str) -> bool:
         return not _is_ours(self._known.read().get(path, Known(GONE)), sha256)
@@ -280,11 +297,21 @@ def _trash(kind: RecordKind, run_id: str) -> tuple[str, ...]:
     return ("memory", "_trash", run_id, str(kind))
 
 
-def _put(at: int, temporary: str, name: str, *, new: bool) -> None:
-    if new:
-        os.link(temporary, name, src_dir_fd=at, dst_dir_fd=at, follow_symlinks=False)
-    else:
-        os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+def _put(at: int, temporary: str, name: str, expected: str | None, *, ours: str) -> bool:
+    """False: somebody saved it, removed it or took its name in the last instant, and theirs stands as they left it."""
+    try:
+        if expected is None:
+            os.link(temporary, name, src_dir_fd=at, dst_dir_fd=at, follow_symlinks=False)
+        elif not store_files.exchange(at, temporary, name):
+            os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+        elif not _holds(at, temporary, expected):
+            store_files.exchange(at, temporary, name)
+            if not _holds(at, temporary, ours):  # they saved again meanwhile: their last counts
+                store_files.exchange(at, temporary, name)
+            return False
+    except (FileExistsError, FileNotFoundError):
+        return False
+    return True
 
 
 def _holds(at: int, name: str, expected_sha256: str) -> bool:
@@ -297,8 +324,12 @@ def _holds(at: int, name: str, expected_sha256: str) -> bool:
 def _give_back(at: int, name: str, bin_at: int, there: str) -> None:
     """Somebody saved it in the last instant. Where yet another file has taken its place, it stays in the trash."""
     with contextlib.suppress(FileExistsError):
-        os.link(there, name, src_dir_fd=bin_at, dst_dir_fd=at, follow_symlinks=False)
-        os.unlink(there, dir_fd=bin_at)
+        try:
+            os.link(there, name, src_dir_fd=bin_at, dst_dir_fd=at, follow_symlinks=False)
+        except PermissionError:  # a folder has no second name
+            os.rename(there, name, src_dir_fd=bin_at, dst_dir_fd=at)
+        else:
+            os.unlink(there, dir_fd=bin_at)
 
 
 def _free_name(at: int, slug: str) -> str:

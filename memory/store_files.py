@@ -1,12 +1,14 @@
 """Files of the store, by directory descriptor and name, never by path.
 
 What must stay true: nothing here follows a link, waits for a reader of a FIFO, or reads or replaces what is not a plain
-file of one name; a write is whole, on the disk, and its owner's alone, or the old file stands as it was.
+file of one name; a write is whole, on the disk, and its owner's alone, or the old file stands as it was. What somebody saved
+in the instant of an exchange is still to be found.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import secrets
@@ -19,6 +21,9 @@ from memory.store_view import MAX_FILE_BYTES
 TEMPORARY = ".tmp-"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_EXCHANGE = 2  # RENAME_EXCHANGE of Linux, since 3.15; Python has no name for the call
+_RENAMEAT2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+_CANNOT = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -99,6 +104,18 @@ def replace(at: int, name: str, content: bytes) -> None:
         remove_quietly(at, temporary)
         raise
     os.fsync(at)
+
+
+def exchange(at: int, one: str, other: str) -> bool:
+    """Each takes the other's name, in one step. False: the system, or this file system, cannot. Raises OSError."""
+    if _RENAMEAT2 is None:
+        return False
+    if _RENAMEAT2(at, one.encode(), at, other.encode(), _EXCHANGE) == 0:
+        return True
+    error = ctypes.get_errno()
+    if error in _CANNOT:
+        return False
+    raise OSError(error, os.strerror(error), other)
 
 
 def remove_quietly(at: int, name: str) -> None:

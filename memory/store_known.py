@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from memory import store_files
+from memory.disk import NotOurs
 
 NAME = "known.json"
 VERSION = 1
@@ -46,9 +47,11 @@ class KnownHashes:
             return {}
         return _loaded(content) if content else {}
 
-    def announce(self, path: str, sha256: str) -> None:
+    def announce(self, path: str, sha256: str, *, now: str) -> None:
+        """`now`: what the record is. Where a write had announced that and died, it is settled by this one."""
         known = self.read()
         before = known.get(path, Known(GONE))
+        before = Known(now) if now == before.announced else before
         self._write({**known, path: Known(before.sha256, sha256, before.by_hand)})
 
     def settle(self, path: str, sha256: str, *, by_hand: bool = False) -> None:
@@ -61,8 +64,11 @@ class KnownHashes:
     def _write(self, known: Mapping[str, Known]) -> None:
         rows = {path: [each.sha256, each.announced, each.by_hand] for path, each in sorted(known.items())}
         content = json.dumps({"v": VERSION, "records": rows}, indent=0) + "\n"
-        with store_files.directory(self._root, "memory", "_state", make=True) as at:
-            store_files.replace(at, NAME, content.encode())
+        try:
+            with store_files.directory(self._root, "memory", "_state", make=True) as at:
+                store_files.replace(at, NAME, content.encode())
+        except store_files.NotPlain as error:
+            raise NotOurs(f"memory/_state in .insomnia: {error}; put a real directory there") from error
 
 
 def _loaded(content: bytes) -> dict[str, Known]:

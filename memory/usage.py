@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from memory.disk import no_links
 from memory.store_view import Key
 from telemetry.jsonl_file import AppendFile
 from telemetry.memory_events import MemoryWorker, RecordKind, RecordUsed
@@ -44,6 +45,7 @@ class UsageLog:
             **({"run_id": used.run_id} if used.run_id else {}),
         }
         with self._troubles.caught("memory usage"):
+            no_links(self._folder.parent, ("", self._folder.name))
             file = AppendFile(self._folder, NAME)
             try:
                 file.append(f"{json.dumps(event)}\n".encode())

@@ -8,13 +8,15 @@ merged away stays where the merge did not happen.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from memory.consolidation.journal import Change, Done, Journal, Journals, Manifest
 from memory.consolidation.ledger import Resolution
 from memory.consolidation.pending import Pending
-from memory.disk import Disk
+from memory.disk import Disk, NotOurs
+from memory.records import Record
 from memory.store import Store, StoreConflict, StoreRefused
 from memory.store_view import Key, StoreView
 from telemetry.memory_events import Disposition
@@ -32,8 +34,12 @@ class Commit:
         self._store = store
 
     def conflicts(self, changes: Sequence[Change], view: StoreView) -> Sequence[Change]:
-        """Those whose files are not what the run took them for. `view`: the store as it is now."""
-        strays = {stray.path for stray in view.strays}
+        """Those whose files are not what the run took them for. `view`: the store as it is now. Raises NotOurs where a folder of theirs
+        cannot be read.
+        """
+        strays = {stray.path: stray for stray in view.strays}
+        for folder in {change.path.rpartition("/")[0] for change in changes} & strays.keys():
+            raise NotOurs(f"{folder} in .insomnia: {strays[folder].message}; {strays[folder].mend}")
         now = {change.path: (found.sha256 if (found := view.get(*change.key)) else "") for change in changes}
         return [change for change in changes if change.path in strays or now[change.path] != change.before_sha256]
 
@@ -81,19 +87,23 @@ class Commit:
         try:
             self._store.write_file(change.kind, change.slug, change.after.encode(), change.before_sha256 or None, run_id=journal.run_id)
         except StoreConflict as conflict:
-            return _done(change, applied=conflict.found == change.after_sha256)
+            return _done(change, applied=conflict.found == change.after_sha256 or self._bears(journal.run_id, change))
         except StoreRefused:
             return _done(change, applied=False)
         return _done(change, applied=True)
 
+    def _bears(self, run_id: str, change: Change) -> bool:
+        """Somebody has edited what this run had written already."""
+        found = self._store.find(change.kind, change.slug)
+        return found is not None and isinstance(found.record, Record) and found.record.run_id == run_id
+
     def _remove(self, journal: Journal, change: Change, there: set[Key]) -> Done:
-        if change.into and (change.kind, change.into) not in there:
-            return _done(change, applied=False)
-        try:
-            self._store.remove(change.kind, change.slug, change.before_sha256, journal.run_id)
-        except (StoreConflict, StoreRefused):
-            return _done(change, applied=self._store.trashed(change.kind, journal.run_id, change.before_sha256) is not None)
-        return _done(change, applied=True)
+        """What was to be merged goes only while what took it up is there."""
+        if not change.into or ((change.kind, change.into) in there and self._store.find(change.kind, change.into)):
+            with suppress(StoreConflict, StoreRefused):
+                self._store.remove(change.kind, change.slug, change.before_sha256, journal.run_id)
+        gone = self._store.trashed(change.kind, journal.run_id, change.before_sha256, slug=change.slug)
+        return _done(change, applied=gone is not None)
 
 
 def _done(change: Change, *, applied: bool) -> Done:

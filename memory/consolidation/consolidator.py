@@ -21,7 +21,7 @@ from memory.consolidation.outcome import Result, result, result_of, tell, verdic
 from memory.consolidation.past import Past, PastFile
 from memory.consolidation.pending import Candidate, Waiting
 from memory.consolidation.run import KEY, WORKER, ConsolidationLimits, ConsolidationRun, Parts, Snapshot
-from memory.disk import Disk
+from memory.disk import Disk, OwnDisk
 from memory.run_files import RunFile, count_of
 from memory.runs import Runs, disk_reason
 from memory.store import Store, StoreBusy
@@ -58,8 +58,8 @@ class Consolidator:
         limits: ConsolidationLimits = USUAL_LIMITS,
         disk: Disk | None = None,
     ) -> None:
-        disk = disk or Disk()
         memory, store = insomnia / "memory", Store(insomnia)
+        disk = OwnDisk(disk or Disk(), memory)
         self._runs = Runs(memory, emit=emit, clock=clock, disk=disk)
         self._commit, self._store = Commit(insomnia, store=store, disk=disk), store
         self._past = PastFile(memory / "_state", disk=disk)
@@ -186,6 +186,7 @@ class Consolidator:
     def _broken(self, trigger: MemoryTrigger, reason: MemoryReason, detail: str, link: TraceRef | None) -> Result:
         """A run that fails before it has a snapshot."""
         with self._runs.memory_run(KEY, trigger, limit_seconds=self._limits.seconds, consolidation=ConsolidationWork(), link=link) as run:
+            run.before_end = lambda _, why: self._emit(StoreDiscarded(run_id=run.id, planned=0, why=why))
             run.fail(reason, detail)
         return result_of(run)
 

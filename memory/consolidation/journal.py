@@ -124,10 +124,14 @@ class Journals:
         return self._memory / "_trash" / run_id
 
     def commit(self, journal: Journal) -> None:
-        """From here on it is done, by this process or a later one."""
+        """From here on it is done, by this process or a later one. Where it raises, it is not."""
         no_links(self._memory, ("", "_state", "_trash"))
         self._disk.mkdir(self._journal.parent)
-        replace(self._disk, self._journal, _json(asdict(journal)))
+        try:
+            replace(self._disk, self._journal, _json(asdict(journal)))
+        except OSError:
+            if not self._journal.exists():  # else it has its name already, and whoever comes next would find it
+                raise
 
     @property
     def stands(self) -> bool:

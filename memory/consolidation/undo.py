@@ -16,7 +16,7 @@ from memory.consolidation.commit import Commit
 from memory.consolidation.journal import Change, Done, Journal, Manifest
 from memory.consolidation.outcome import tell
 from memory.consolidation.run import KEY
-from memory.disk import Disk
+from memory.disk import Disk, OwnDisk
 from memory.runs import Runs
 from memory.store import Store
 from telemetry.emit import Emit
@@ -44,7 +44,7 @@ class Undoer:
     """`insomnia`: the directory `.insomnia`. All raise CannotUndo, OSError, StoreBusy and JournalUnreadable."""
 
     def __init__(self, insomnia: Path, *, emit: Emit, clock: Clock, disk: Disk | None = None) -> None:
-        disk = disk or Disk()
+        disk = OwnDisk(disk or Disk(), insomnia / "memory")
         self._store, self._emit, self._clock = Store(insomnia), emit, clock
         self._runs = Runs(insomnia / "memory", emit=emit, clock=clock, disk=disk)
         self._commit = Commit(insomnia, store=self._store, disk=disk)

@@ -74,7 +74,7 @@ def file_by_file_under_a_name_of_the_attempt(patch: pytest.MonkeyPatch) -> None:
 
 
 def run_file_gone_before_the_end_is_told(patch: pytest.MonkeyPatch) -> None:
-    def wrong(self: Any, file: Any, end: Any) -> None:
+    def wrong(self: Any, file: Any, end: Any, **_: Any) -> None:
         self._files.remove(file)
         self._emit(end)
 
@@ -96,7 +96,7 @@ def started_before_there_is_a_run_file(patch: pytest.MonkeyPatch) -> None:
 
 
 def end_told_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
-    def wrong(self: Any, file: Any, end: Any) -> None:
+    def wrong(self: Any, file: Any, end: Any, **_: Any) -> None:
         self._emit(end)
         self._files.remove(file)
 

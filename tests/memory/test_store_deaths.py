@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -17,6 +19,8 @@ from memory import store as store_module
 from memory import store_files
 from memory.records import RecordKind, render, sha256
 from memory.store import Store
+from tests.memory.dying import Death, Steps
+from tests.memory.dying_store import stepped_store
 from tests.memory.made_records import record
 
 OLD, NEW = record(body="the old text"), record(body="the new text")
@@ -35,9 +39,9 @@ class MortalOs:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(os, name)
-        return self._step(real) if name in CHANGES else real
+        return self.stepped(real) if name in CHANGES else real
 
-    def _step(self, real: Callable[..., Any]) -> Callable[..., Any]:
+    def stepped(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def step(*args: Any, **rest: Any) -> Any:
             self.steps += 1
             if self.steps >= self.dies_at:
@@ -63,6 +67,7 @@ def died(root: Path, doing: Callable[[Store], None], dies_at: int, monkeypatch: 
     mortal = MortalOs(dies_at)
     with monkeypatch.context() as patch:
         patch.setattr(store_files, "os", mortal)
+        patch.setattr(store_files, "exchange", mortal.stepped(store_files.exchange))
         patch.setattr(store_module, "os", mortal)
         try:
             doing(Store(root))
@@ -102,6 +107,42 @@ def test_a_death_at_any_step_leaves_a_whole_record_and_no_false_alarm(
     assert len(outcomes) == 2
 
 
+def write_back(store: Store) -> None:
+    store.write(OLD, sha256(render(NEW)))
+
+
+def write_next(store: Store) -> None:
+    """Over whatever is there."""
+    there = store.view().get(OLD.kind, OLD.slug)
+    store.write(record(body="the next text"), there and there.sha256)
+
+
+def lives(root: Path, doing: Callable[[Store], None], dies_at: int) -> bool:
+    """False: it died. What is half done is swept."""
+    steps = Steps(dies_at)
+    with contextlib.suppress(Death), stepped_store(steps):
+        doing(Store(root))
+    Store(root).sweep()
+    return not steps.dead
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("doing", [write_new, write_over, remove])
+def test_a_death_while_changing_what_a_dead_writer_left_is_no_false_alarm_either(tmp_path: Path, doing: Callable[[Store], None]) -> None:
+    """A writer that dies before it has settled its hash, and one after it that has only announced its own."""
+    scenarios = 0
+    for first, second in itertools.product(range(1, 16), range(1, 16)):
+        root = tmp_path / f"{first} {second}"
+        root.mkdir()
+        if doing is not write_new:
+            assert lives(root, write_new, 0) and lives(root, write_back, 0)
+
+        if not lives(root, doing, first) and not lives(root, write_next, second):
+            scenarios += 1
+            assert Store(root).unaudited() == (), f"after deaths at {first} and {second}"
+    assert scenarios > 40
+
+
 def test_what_a_dead_writer_left_is_no_record_and_goes_with_the_sweep(tmp_path: Path) -> None:
     Store(tmp_path).write(OLD, None)
     folder = tmp_path / "memory" / "decision"
@@ -119,6 +160,8 @@ import sys
 from pathlib import Path
 from memory.records import RecordKind
 from memory.store import Store, StoreConflict
+from tests.memory.dying import Death, Steps
+from tests.memory.dying_store import stepped_store
 from tests.memory.made_records import record
 store, name = Store(Path(sys.argv[1])), sys.argv[2]
 print("ready", flush=True)

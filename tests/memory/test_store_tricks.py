@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from memory.disk import NotOurs
 from memory.lint_rules import Rule
 from memory.records import RecordKind, path_of
 from memory.store import Store, StoreRefused
@@ -116,10 +117,10 @@ def test_a_folder_that_is_a_link_is_not_entered(store: Store, tmp_path: Path, li
     (store.root / linked).symlink_to(elsewhere)
 
     assert [each.body for each in store.view().records() if each.body == "not ours"] == []
-    with pytest.raises(StoreRefused):
+    with pytest.raises(NotOurs):
         store.remove(RecordKind.DECISION, "deploy-freeze", read, "run1")
     if "_trash" not in linked:
-        with pytest.raises(StoreRefused):
+        with pytest.raises(NotOurs):
             store.write(record(), None)
 
     assert sorted(elsewhere.rglob("*")) == before
