@@ -18,7 +18,6 @@ from bot.local.model_steps import ToolCall
 from bot.local.model_turns import TOOLS, object_of
 from memory.consolidation.guards import LEAST_REMOVABLE, MAX_OPERATIONS
 from memory.consolidation.prompt import MAX_RELATED
-from memory.lint_rules import Rule
 from memory.reading_schemas import MAX_QUERY_CHARS
 
 LISTS = f"{TOOLS}staging_list"
@@ -199,8 +198,6 @@ class _Work:
         return held.kind == one["kind"] and held.scope == self._scope and held.status in HOLDS and not held.pinned and same_people
 
     def _count(self, answer: Json) -> None:
-        if Rule.BUDGET in _rules(answer):
-            self._changes = 0
         self._changes = int(answer.get("changes_left", self._changes))
 
 

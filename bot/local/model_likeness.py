@@ -50,7 +50,6 @@ class Likeness(Enum):
 class _Said:
     """`bare`: the text without its values; `terms`, `subject`: its words with and without grammar. Words have a weight each."""
 
-    text: str
     letters: str
     content: Mapping[str, float]
     values: frozenset[str]
@@ -86,7 +85,6 @@ def denies(text: str) -> bool:
 def _said(text: str) -> _Said:
     bare = _VALUE.sub(lambda match: match[0] if _VERSION.fullmatch(match[0]) else " ", _plain(text))
     return _Said(
-        text=text,
         letters=flat(text).rstrip(".。!！"),
         content=_content(terms(text)),
         values=values(text),
@@ -100,7 +98,7 @@ def _said(text: str) -> _Said:
 def _covers(more: _Said, less: _Said) -> bool:
     whole, agree = sum(less.content.values()), more.denies == less.denies
     share = _shared(less.content, more.content) / whole if whole else 0.0
-    return agree and share >= COVERS and less.values <= more.values and not lost([less.text], [more.text])
+    return agree and share >= COVERS and less.values <= more.values and not lost([less.bare], [more.bare])
 
 
 def _same_subject(new: _Said, old: _Said) -> bool:

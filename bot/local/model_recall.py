@@ -49,8 +49,8 @@ def recalled(conversation: Sequence[Turn], question: str) -> Recalled | None:
 
 
 def _is_fresh(newest: Turn) -> bool:
-    """The question itself: no tool has answered since, and no summary has taken its place."""
-    return newest.role == "user" and not newest.results and bool(newest.texts) and not newest.texts[-1].startswith(CONTINUED)
+    """The question itself: nothing came after it, and no summary has taken its place."""
+    return newest.role == "user" and bool(newest.texts) and not newest.texts[-1].startswith(CONTINUED)
 
 
 def _is_answered(context: Context, question: str) -> bool:

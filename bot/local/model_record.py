@@ -49,6 +49,7 @@ class ModelRequest:
             "n": self.n,
             "session_id": self.session_id,
             "is_compaction": self.is_compaction,
+            "is_memory": self.is_memory,
             "text": self.messages_text,
             "newest_user_text": self.newest_user_text,
         }

@@ -98,8 +98,10 @@ def answer(context: Context, recalled: Recalled | None = None) -> str:
     if asked is None:
         return phrases.gap.join([phrases.no_thread, phrases.signature])
     notes = [phrases.note.format(note=_as_told(note)) for note in asked.notes[:1]]
-    memory = [_from_memory(recalled, phrases)] if recalled else []
-    return phrases.gap.join([*notes, *memory, *_of_thread(asked, context.earlier(), phrases), phrases.signature])
+    of_thread = _of_thread(asked, context.earlier(), phrases)
+    if recalled:  # then the lines do not fit: how many there are is enough
+        return phrases.gap.join([*notes, _from_memory(recalled, phrases), of_thread[-1], phrases.signature])
+    return phrases.gap.join([*notes, *of_thread, phrases.signature])
 
 
 def quotable(lines: Sequence[Line]) -> list[Line]:

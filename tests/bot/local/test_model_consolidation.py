@@ -105,6 +105,14 @@ async def test_a_claim_that_says_more_goes_into_the_record_that_says_less(tmp_pa
     assert result.work.ops == {"edit": 1} and result.work.dispositions == {D.APPLIED: 1}
 
 
+async def test_what_was_added_in_this_run_is_there_for_the_next_candidate(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+
+    result = await desk.told("Release branches are cut on Mondays.", *["Release branches are cut on Mondays by Lena."] * 2)
+
+    assert result.work.dispositions == {D.APPLIED: 2, D.DUPLICATE: 1} and result.work.ops == {"write": 1}
+
+
 async def test_an_older_word_never_replaces_a_newer_one(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     await desk.told(LATER)
@@ -182,7 +190,7 @@ async def test_an_open_question_is_not_closed_by_a_decision_with_its_words(tmp_p
     desk = Desk(tmp_path)
     await desk.told("The venue of the offsite is Kyoto.")
 
-    await desk.told("The venue of the offsite is still open.", kind="question")
+    await desk.told("The venue of the offsite: Kyoto?", kind="question")
 
     assert sorted(each.status for each in desk.records.values()) == [Status.ACTIVE, Status.OPEN]
 
@@ -297,6 +305,37 @@ def test_calls_that_no_rule_made_are_passed_over() -> None:
 
     assert next_call(asked, [foreign]) == first
     assert next_call(asked, [foreign, (first, {"changes_left": 11})]) is None
+
+
+def test_an_old_record_that_could_not_be_marked_is_told_with_the_candidate() -> None:
+    old = {
+        "kind": "decision",
+        "slug": "old",
+        "status": "active",
+        "scope": "workspace",
+        "trust": "user",
+        "text": "Branches are cut on Friday.",
+    }
+    asked = prompt(json.dumps({**CANDIDATE, "claim": "Branches are cut on Monday."})) + f"\n<records>\n{json.dumps(old)}\n</records>"
+    refused = {"error": {"code": "refused", "violations": [{"rule": "L605"}]}}
+    done: list[tuple[ToolCall, dict[str, Any]]] = []
+
+    for answer in ({"content": old["text"], "updated_at": "2026-01-01T00:00:00Z"}, {"changes_left": 11}, refused, {"undecided": 0}):
+        call = next_call(asked, done)
+        assert call is not None
+        done.append((call, answer))
+
+    assert [call.name.removeprefix("mcp__insomnia__") for call, _ in done] == [
+        "memory_read",
+        "memory_write",
+        "memory_edit",
+        "staging_resolve",
+    ]
+    assert (
+        done[-1][0].input["disposition"] == "applied"
+        and "decision/old could not be marked as replaced (L605)" in done[-1][0].input["reason"]
+    )
+    assert next_call(asked, done) is None
 
 
 def test_an_answer_that_is_none_counts_as_a_refusal() -> None:

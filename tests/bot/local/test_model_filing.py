@@ -30,6 +30,10 @@ def test_whatever_the_claim_its_slugs_are_slugs(claim: str) -> None:
     assert is_slug(slug) and is_slug(another_slug(slug, "5e551011.00000001.000")) and is_slug(another_slug("a" * MAX_SLUG_CHARS, "id"))
 
 
+def test_the_numbers_of_a_japanese_claim_are_no_slug() -> None:
+    assert slug_of("decision", "4.2 は 11/3 に出します。").startswith("decision-")
+
+
 def test_another_slug_is_the_candidates_own() -> None:
     assert another_slug("a-b", "one") != another_slug("a-b", "other") and another_slug("a-b", "one").startswith("a-b-")
 

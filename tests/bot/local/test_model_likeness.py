@@ -32,6 +32,8 @@ MONDAYS = "We decided: release branches are cut on Mondays."
         (L.AGAINST, "The limit is 5.1 GB a day.", "The limit is 4.2 GB a day."),
         (L.MORE, "Release branches are cut on Mondays by Lena.", MONDAYS),
         (L.MORE, "予算の上限は300万円で、承認は田中部長です。", "予算の上限は300万円です。"),
+        (L.COVERED, "Release branches are cut on Mondays.", "We decided: release branches are cut on Monday."),
+        (L.OTHER, "On Monday.", "On Friday."),
         (L.OTHER, "Lunch is on Thursday at 12:00.", FREEZE),
         (L.OTHER, "会場の収容人数は300人です。", "予算の上限は300万円です。"),
     ],

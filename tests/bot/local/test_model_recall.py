@@ -102,7 +102,7 @@ def test_nothing_else_is_looked_up(messages: list[dict[str, Any]]) -> None:
 
 
 def test_nothing_is_looked_up_where_the_tool_is_not_offered_or_the_context_was_just_compacted() -> None:
-    summary = "This session is being continued. Open request in thread T0/C0/1.1 from Carol at x: when?"
+    summary = "This session is being continued.\nOpen request in thread T0/C0/1.1 from Carol at x: when?"
 
     assert answered(prompt(QUESTION), offered=())[1] is None
     assert answered({"role": "user", "content": summary})[1] is None
@@ -113,6 +113,14 @@ def test_the_record_that_fits_is_told_as_memory_by_its_name() -> None:
 
     assert call is None
     assert text == f"From memory (decision/note-1): “Release branches are cut on Mondays.”. {ENGLISH.nothing} {ENGLISH.signature}"
+
+
+def test_lines_that_do_not_fit_are_only_counted_beside_it() -> None:
+    lunch = "2026-10-28T10:03:11+09:00 Alice (U0ALICE, person): lunch is at noon"
+
+    text, _ = answered(prompt(QUESTION, lunch), *used(found("Release branches are cut on Mondays.")))
+
+    assert text.endswith(f"Mondays.”. {ENGLISH.one_held} {ENGLISH.signature}")
 
 
 def test_a_japanese_question_is_answered_from_memory_in_japanese() -> None:
@@ -143,6 +151,12 @@ def test_what_a_page_said_is_told_as_that() -> None:
 )
 def test_where_nothing_is_found_it_says_what_it_says_without_memory(answer: object) -> None:
     assert answered(prompt(QUESTION), *used(answer))[0] == f"{ENGLISH.nothing} {ENGLISH.signature}"
+
+
+def test_what_another_tool_answered_is_not_told_as_memory() -> None:
+    text, _ = answered(prompt(QUESTION), *used(found("Release branches are cut on Mondays."), name="mcp__other__query"))
+
+    assert text == f"{ENGLISH.nothing} {ENGLISH.signature}"
 
 
 def test_missing_history_is_still_admitted_before_anything_else() -> None:
