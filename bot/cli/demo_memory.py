@@ -90,11 +90,13 @@ def _log_is_not_input(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
             outcomes.append((runs, files.said_in_records()))
     (runs, records), *others = outcomes
     became = runs[0][2]["dispositions"] if runs else {}
-    ok = became == {"applied": 2, "already_covered": 1} and all(other == outcomes[0] for other in others)
+    alike = all(other == outcomes[0] for other in others)
     replaced = sum("\nstatus: replaced\n" in text for text in records.values())
     counted = ", ".join(f"{count} {what}" for what, count in became.items())
     told = f"{counted}; {many(len(records), 'record')}, {replaced} of them replaced"
-    return ok and replaced == 1, f"three copies, with the logs, without them, with a page of lies for them, each consolidated alike: {told}"
+    ok = alike and became == {"applied": 2, "already_covered": 1} and replaced == 1
+    how = "alike" if alike else "differently"
+    return ok, f"three copies, with the logs, without them, with a page of lies for them, consolidated {how}: {told}"
 
 
 def _hostile_model_contained(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
