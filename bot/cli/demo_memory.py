@@ -167,10 +167,8 @@ def _lines(bot: DemoBot, event: str) -> list[dict[str, Any]]:
     return [line for line in lines if line["event"] == event]
 
 
-ACTS: tuple[Act, ...] = (
-    _extract_staged,
-    _audit_lines,
-    _actionbar_follows,
+EXTRACTION: tuple[Act, ...] = (_extract_staged, _audit_lines, _actionbar_follows)
+CONSOLIDATION: tuple[Act, ...] = (
     _consolidation_wrote,
     _memory_answers_elsewhere,
     _log_is_not_input,

@@ -154,7 +154,8 @@ ACTS: tuple[Act, ...] = (
     _why_explains_reply,
     _bot_log_line,
     _status_line,
-    *demo_memory.ACTS,
+    *demo_memory.EXTRACTION,
+    *demo_memory.CONSOLIDATION,
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from bot.cli.demo_bot import Answer
 from bot.cli.demo_files import MemoryFiles
-from bot.cli.demo_memory import ACTS, DECISION, hostile_steps
+from bot.cli.demo_memory import CONSOLIDATION, DECISION, hostile_steps
 from bot.cli.demo_steps import Seen
 from bot.local.model_script import Script
 from memory.records import render
@@ -76,7 +76,7 @@ class Bot:
 
 
 def judged(bot: Bot, name: str) -> bool:
-    act = next(act for act in ACTS if act.__name__ == f"_{name}")
+    act = next(act for act in CONSOLIDATION if act.__name__ == f"_{name}")
     return act(bot, Seen(thread="1.0", staged=[{"id": ID}], record=PATH))[0]  # type: ignore[arg-type]
 
 
