@@ -13,7 +13,8 @@ from pathlib import Path
 
 from bot.cli import FAILED, USAGE, CommandError
 from bot.cli.demo_bot import DemoBot
-from bot.cli.demo_story import Step, steps
+from bot.cli.demo_steps import Step
+from bot.cli.demo_story import steps
 from bot.cli.terminal import one_line
 from telemetry.receiver import Receiver
 

@@ -13,13 +13,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bot.cli import CommandError
 from bot.cli.control import SlackControl, find_control
+from bot.cli.demo_files import MemoryFiles
 from bot.workspace import RunningBot, Workspace
 from telemetry.receiver import Receiver
 
@@ -38,12 +39,15 @@ rotate_at = 150_000
 autocompact = 100_000
 """
 START_SECONDS, STOP_SECONDS, ANSWER_SECONDS, TRACE_SECONDS = 40.0, 30.0, 60.0, 20.0
+LOOKS, LOOK_SECONDS = 20, 0.25
 INHERITED = ("PATH", "HOME", "LANG", "TZ", "VIRTUAL_ENV", "PYTHONPATH")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`gate`: {decision, reason, injection, messages, omitted}; `seen`: the text of the request that it was made from."""
+    """`gate`: {decision, reason, injection, messages, omitted}; `seen`: the text of the request that it was made from; `context`: of the
+    first request for it, before any tool was called.
+    """
 
     text: str
     trace_id: str
@@ -51,6 +55,7 @@ class Answer:
     gate: Mapping[str, Any]
     seen: str
     prompt: str
+    context: str
 
 
 class DemoBot:
@@ -109,10 +114,17 @@ class DemoBot:
         if not told["done"]:
             raise CommandError(f"no answer within {ANSWER_SECONDS:g} s to: {text}")
         payload = told["messages"][0]["metadata"]["event_payload"]
-        made_from = [r for r in self.requests()[before:] if not r["is_compaction"]]
-        last = made_from[-1] if made_from else {"text": "", "newest_user_text": ""}
-        words = "\n".join(str(m["text"]) for m in told["messages"])
-        return Answer(words, payload["trace_id"], payload["outcome"], payload["gate"] or {}, last["text"], last["newest_user_text"])
+        made_from = [r for r in self.requests()[before:] if not r["is_compaction"] and not r["is_memory"]]
+        first, last = (made_from[0], made_from[-1]) if made_from else ({"text": ""}, {"text": "", "newest_user_text": ""})
+        return Answer(
+            text="\n".join(str(m["text"]) for m in told["messages"]),
+            trace_id=payload["trace_id"],
+            outcome=payload["outcome"],
+            gate=payload["gate"] or {},
+            seen=last["text"],
+            prompt=last["newest_user_text"],
+            context=first["text"],
+        )
 
     # -- mishaps -------------------------------------------------------------------------------------------------------
     def slack_fails(self, method: str, code: str) -> None:
@@ -123,6 +135,10 @@ class DemoBot:
 
     def script(self, **step: Any) -> None:
         self._model("script", step)
+
+    def end_script(self) -> None:
+        """Steps that nobody has asked for yet are forgotten."""
+        self._model("clear", {})
 
     def requests(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._model("requests?after=0")
@@ -142,19 +158,30 @@ class DemoBot:
             raise CommandError(f"the embedded model does not answer ({error})") from error
 
     # -- the operator --------------------------------------------------------------------------------------------------
-    def command(self, *argv: str) -> str:
-        """What `insomnia` prints in this workspace."""
+    @property
+    def memory(self) -> MemoryFiles:
+        return MemoryFiles(self._root)
+
+    def command(self, *argv: str, codes: tuple[int, ...] = (0,), root: Path | None = None) -> str:
+        """What `insomnia` prints in this workspace, or in another one, where no bot runs. `codes`: what it may end with."""
         env = {name: os.environ[name] for name in INHERITED if name in os.environ}
-        whole = [sys.executable, "-m", "bot", *argv, "--workspace", str(self._root)]
+        whole = [sys.executable, "-m", "bot", *argv, "--workspace", str(root or self._root)]
         done = subprocess.run(whole, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_SECONDS, check=False)
-        if done.returncode:
+        if done.returncode not in codes:
             raise CommandError(f"insomnia {' '.join(argv)} ended with {done.returncode}: {done.stderr.decode(errors='replace').strip()}")
         return done.stdout.decode()
 
-    def staged(self) -> list[dict[str, Any]]:
-        """The candidates that wait to become memory."""
-        found = sorted((self._root / ".insomnia" / "memory" / "_staging").glob("*/*.json"))
-        return [json.loads(file.read_text(encoding="utf-8")) for file in found if file.name != "batch.json"]
+    @staticmethod
+    def patience() -> Iterator[None]:
+        """For what nobody announces."""
+        for _ in range(LOOKS):
+            yield
+            time.sleep(LOOK_SECONDS)
+
+    def consolidate(self, root: Path | None = None) -> list[dict[str, Any]]:
+        """How its runs ended, those that failed too."""
+        found: list[dict[str, Any]] = json.loads(self.command("memory", "run", "consolidation", "--json", codes=(0, 1), root=root))
+        return found
 
     # -- traces --------------------------------------------------------------------------------------------------------
     def trace(self, trace_id: str) -> list[dict[str, Any]]:

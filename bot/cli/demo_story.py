@@ -7,40 +7,33 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
 
-from bot.cli import CommandError
-from bot.cli.demo_bot import Answer, DemoBot
+from bot.cli import CommandError, demo_memory
+from bot.cli.demo_bot import DemoBot
+from bot.cli.demo_steps import (
+    BELOW_BOTH,
+    GENERAL,
+    HIRING,
+    OVER_AUTOCOMPACT,
+    OVER_ROTATE_AT,
+    RELEASE,
+    Act,
+    Seen,
+    Step,
+    gate_of,
+    gate_told,
+    many,
+    needed,
+)
 
-RELEASE, GENERAL, ELSEWHERE = "release", "general", "hiring"  # the last one is private: it has a session of its own
 QUESTION = "Why does 4.2 not go out on Thursday 29 October, and what is the new date?"
-DECISION = "We decided: release branches are cut on Mondays."
 FACT = "3 November"  # in a message of the old thread, and in no question
-OVER_ROTATE_AT, OVER_AUTOCOMPACT = 160_000, 90_000  # tokens that the model reports; the demo's limits are 150,000 and 67,000
-BELOW_BOTH = 60_000  # and far more than the context really holds
 SPANS = ("process slack", "lane.wait", "thread.gate", "thread.refetch", "thread.inject", "invoke_agent main", "slack.reply")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    name: str
-    ok: bool
-    evidence: str
-
-
-@dataclass(slots=True)
-class _Seen:
-    """What later steps look back at."""
-
-    thread: str = ""
-    first: Answer | None = None
-    runs: list[dict[str, Any]] = field(default_factory=list)
-
-
 def steps(bot: DemoBot) -> Iterator[Step]:
-    seen = _Seen()
+    seen = Seen()
     for act in ACTS:
         try:
             ok, evidence = act(bot, seen)
@@ -49,40 +42,40 @@ def steps(bot: DemoBot) -> Iterator[Step]:
         yield Step(act.__name__.removeprefix("_"), ok, evidence)
 
 
-def _old_thread_refetched(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+def _old_thread_refetched(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
     old = next(t for t in bot.threads(RELEASE) if "4.2" in t["first_words"])
     seen.thread = old["thread_ts"]
     a = seen.first = bot.ask(RELEASE, seen.thread, QUESTION)
-    ok = _gate(a) == ("refetched", "no_session", "full") and a.gate["messages"] == old["messages"] and old["age_days"] > 25
-    return ok, f"a thread of {old['messages']} messages, {int(old['age_days'])} days old: {_told(a)}"
+    ok = gate_of(a) == ("refetched", "no_session", "full") and a.gate["messages"] == old["messages"] and old["age_days"] > 25
+    return ok, f"a thread of {old['messages']} messages, {int(old['age_days'])} days old: {gate_told(a)}"
 
 
-def _answer_from_old_thread(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
-    a = _needed(seen.first)
+def _answer_from_old_thread(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
+    a = needed(seen.first)
     return FACT in a.text and FACT in a.seen and FACT not in QUESTION, f"the bot answered: {a.text}"
 
 
-def _second_message_known(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+def _second_message_known(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
     a = bot.ask(RELEASE, seen.thread, "And which node was it?")
     names = [s["name"] for s in bot.trace(a.trace_id)]
-    ok = _gate(a) == ("known", "held", None) and "thread.refetch" not in names and "<thread-" not in a.prompt
-    return ok, f"{_told(a)}; no Slack read in its trace, no thread text in its prompt"
+    ok = gate_of(a) == ("known", "held", None) and "thread.refetch" not in names and "<thread-" not in a.prompt
+    return ok, f"{gate_told(a)}; no Slack read in its trace, no thread text in its prompt"
 
 
-def _others_messages_injected(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+def _others_messages_injected(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
     bot.tell(RELEASE, seen.thread, "The spare node kestrel-12 arrives on 9 December.")
     a = bot.ask(RELEASE, seen.thread, "When does the spare node kestrel-12 arrive?")
-    ok = _gate(a) == ("known", "held_delta", "delta") and a.gate["messages"] == 1 and "9 December" in a.text
-    return ok, f"{_told(a)}; answered from it: {a.text}"
+    ok = gate_of(a) == ("known", "held_delta", "delta") and a.gate["messages"] == 1 and "9 December" in a.text
+    return ok, f"{gate_told(a)}; answered from it: {a.text}"
 
 
-def _rotate_resets(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+def _rotate_resets(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
     bot.script(step="usage", tokens=OVER_ROTATE_AT)
     bot.ask(RELEASE, seen.thread, "Thank you.")
     return _read_back(bot, seen, cause="rotate_tokens", reason="after_rotate")
 
 
-def _auto_compaction_resets(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+def _auto_compaction_resets(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
     bot.ask(RELEASE, seen.thread, "Who wrote about it first?")
     bot.script(step="usage", tokens=OVER_AUTOCOMPACT)
     bot.ask(RELEASE, seen.thread, "Thank you again.")
@@ -91,16 +84,16 @@ def _auto_compaction_resets(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
     return _read_back(bot, seen, cause="compaction_auto", reason="after_compaction")
 
 
-def _compaction_inside_turn_asks_again(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+def _compaction_inside_turn_asks_again(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
     bot.script(step="tool", name="no_such_tool", input={}, usage=OVER_AUTOCOMPACT)
     a = bot.ask(RELEASE, seen.thread, QUESTION)
     asked = [s for s in bot.trace(a.trace_id) if s["name"].startswith("invoke_agent")]
     compacted = [bool(s["attributes"].get("gen_ai.conversation.compacted")) for s in asked]
-    ok = _gate(a)[:2] == ("refetched", "after_compaction") and compacted == [True, False] and FACT in a.text and FACT in a.prompt
-    return ok, f"asked {len(asked)} times, the first answer was made from a summary and not posted; {_told(a)}"
+    ok = gate_of(a)[:2] == ("refetched", "after_compaction") and compacted == [True, False] and FACT in a.text and FACT in a.prompt
+    return ok, f"asked {len(asked)} times, the first answer was made from a summary and not posted; {gate_told(a)}"
 
 
-def _resume_resets(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+def _resume_resets(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
     code = bot.stop()
     bot.start()
     ok, evidence = _read_back(bot, seen, cause="restart", reason="after_restart", met=True)
@@ -108,22 +101,22 @@ def _resume_resets(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
     return ok and code == 0 and how == {"resume"}, f"bot stopped (exit {code}) and started, session resumed; {evidence}"
 
 
-def _failed_fetch_not_marked(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+def _failed_fetch_not_marked(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
     old = bot.threads(GENERAL)[0]["thread_ts"]
     bot.slack_fails("conversations.replies", "missing_scope")
     failed = bot.ask(GENERAL, old, "What was decided here?")
     bot.slack_works()
     mended = bot.ask(GENERAL, old, "And now?")
     ok = (
-        _gate(failed)[:2] == ("refetch_failed", "missing_scope")
+        gate_of(failed)[:2] == ("refetch_failed", "missing_scope")
         and "could not read" in failed.text
         and mended.gate["decision"] == "refetched"
     )
-    return ok, f"first {_told(failed)}, and the reply says so; then {_told(mended)}"
+    return ok, f"first {gate_told(failed)}, and the reply says so; then {gate_told(mended)}"
 
 
-def _trace_complete(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
-    spans = bot.trace(_needed(seen.first).trace_id)
+def _trace_complete(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
+    spans = bot.trace(needed(seen.first).trace_id)
     ids, names = {s["span_id"] for s in spans}, [s["name"] for s in spans]
     roots = [s for s in spans if not s["parent_id"]]
     orphans = [s["name"] for s in spans if s["parent_id"] and s["parent_id"] not in ids]
@@ -136,8 +129,8 @@ def _trace_complete(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
     )
 
 
-def _why_explains_reply(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
-    first = _needed(seen.first)
+def _why_explains_reply(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
+    first = needed(seen.first)
     why = json.loads(bot.command("why", first.trace_id, "--json"))
     page = bot.command("why", first.trace_id)
     said = " ".join(page.split())
@@ -146,8 +139,8 @@ def _why_explains_reply(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
     return explained and same and FACT not in page, said[: said.index(" Where the time went")]
 
 
-def _bot_log_line(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
-    first = _needed(seen.first)
+def _bot_log_line(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
+    first = needed(seen.first)
     lines = [json.loads(line) for line in bot.command("logs", "bot", "--json").splitlines()]
     of_first = {line["event"]: line for line in lines if line.get("trace_id") == first.trace_id}
     ok = {"gate_decision", "thread_refetched", "reply"} <= of_first.keys() and FACT not in json.dumps(lines, ensure_ascii=False)
@@ -155,86 +148,37 @@ def _bot_log_line(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
     return ok, f"{len(lines)} lines, {len(of_first)} of them of the first reply; its last: {json.dumps(told, ensure_ascii=False)}"
 
 
-def _status_line(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
-    for _ in _patience():  # the line tells an age in seconds, and the two are asked one after the other
+def _status_line(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
+    for _ in bot.patience():  # the line tells an age in seconds, and the two are asked one after the other
         line, status = bot.command("status", "--line").strip(), json.loads(bot.command("status", "--json"))
         if status["line"] == line:
             break
     (session,) = [s for s in status["sessions"] if s["route"] == "main"]
     ok = bool(line) and status["line"] == line and status["bot"]["up"] and session["known_threads"] > 0
-    return ok, f"{line}; bot up, route main {session['state']} with {_many(session['known_threads'], 'known thread')}"
+    return ok, f"{line}; bot up, route main {session['state']} with {many(session['known_threads'], 'known thread')}"
 
 
-def _extract_staged(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
-    before = {run["run_id"] for run in _runs(bot)}
-    bot.ask(RELEASE, seen.thread, DECISION)
-    bot.command("memory", "run", "extract", "--json")
-    for _ in _patience():  # a run that the bot began by itself may still be under way
-        seen.runs = [run for run in _runs(bot) if run["run_id"] not in before]
-        if all(each[-1] != "started" for each in _statuses(seen.runs).values()):
-            break
-    staged = [c for c in bot.staged() if c["claim"] in DECISION]
-    ok = len(staged) == 1 and staged[0]["kind"] == "decision" and staged[0]["trust"] == "user"
-    return ok, f"said: {DECISION} Staged: {json.dumps(staged[:1], ensure_ascii=False)}"
-
-
-def _audit_lines(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
-    statuses = _statuses(seen.runs)
-    done = [run for run in seen.runs if run["status"] == "completed"]
-    paired = all(each == ["started", "completed"] for each in statuses.values() if each != ["skipped"])
-    ok = paired and sum(run["extract"]["staged"] for run in done) > 0 and all(len(run["trace_id"]) == 32 for run in done)
-    return ok, f"{_many(len(seen.runs), 'line')} about {_many(len(statuses), 'run')}; the last: {json.dumps(done[-1:], ensure_ascii=False)}"
-
-
-def _actionbar_follows(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
-    done = [run for run in seen.runs if run["status"] == "completed"]
-    for _ in _patience():  # the status is written twice a second at most
-        memory, line = json.loads(bot.command("status", "--json"))["memory"], bot.command("status", "--line").strip()
-        ok = bool(done) and memory["run_id"] == done[-1]["run_id"] and str(done[-1]["summary"]) in line
-        if ok:
-            break
-    return ok, line
-
-
-def _account_switch_resets(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+def _account_switch_resets(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
     bot.script(step="limit", resets_at=int(time.time()) + 3_600)  # of the account that is asked next
     ok, evidence = _read_back(bot, seen, cause="account_switch", reason="after_account_switch", met=True)
     accounts = {a["name"]: a["state"] for a in json.loads(bot.command("status", "--json"))["accounts"]}
     return ok and accounts == {"first": "limited", "second": "available"}, f"accounts {json.dumps(accounts)}; {evidence}"
 
 
-def _hibernate_resets(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
-    other = bot.ask(ELSEWHERE, bot.threads(ELSEWHERE)[0]["thread_ts"], "What is this thread about?")
-    ok, evidence = _read_back(bot, seen, cause="hibernate", reason="after_resume")
+def _hibernate_resets(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
+    before = len(bot.resets("hibernate"))  # the steps before this one have asked elsewhere too
+    other = bot.ask(HIRING, bot.threads(HIRING)[0]["thread_ts"], "What is this thread about?")
+    ok, evidence = _read_back(bot, seen, cause="hibernate", reason="after_resume", before=before)
     return ok and other.outcome == "answered", f"another session took the only place for a process; {evidence}"
 
 
-def _inferred_compaction_resets(bot: DemoBot, seen: _Seen) -> tuple[bool, str]:
+def _inferred_compaction_resets(bot: DemoBot, seen: Seen) -> tuple[bool, str]:
     bot.script(step="usage", tokens=BELOW_BOTH)
     bot.ask(RELEASE, seen.thread, "Thank you once more.")
     return _read_back(bot, seen, cause="compaction_inferred", reason="after_compaction", met=True)
 
 
-def _patience() -> Iterator[None]:
-    for _ in range(20):
-        yield
-        time.sleep(0.25)
-
-
-def _statuses(runs: list[dict[str, Any]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for run in runs:
-        found.setdefault(run["run_id"], []).append(run["status"])
-    return found
-
-
-def _runs(bot: DemoBot) -> list[dict[str, Any]]:
-    """The lines about runs of the memory workers, oldest first."""
-    lines = [json.loads(line) for line in bot.command("logs", "memory", "--json").splitlines()]
-    return [line for line in lines if line["event"] == "worker_lifecycle"]
-
-
-ACTS: tuple[Callable[[DemoBot, _Seen], tuple[bool, str]], ...] = (
+ACTS: tuple[Act, ...] = (
     _old_thread_refetched,
     _answer_from_old_thread,
     _second_message_known,
@@ -248,43 +192,23 @@ ACTS: tuple[Callable[[DemoBot, _Seen], tuple[bool, str]], ...] = (
     _why_explains_reply,
     _bot_log_line,
     _status_line,
-    _extract_staged,
-    _audit_lines,
-    _actionbar_follows,
+    *demo_memory.EXTRACTION,
+    *demo_memory.CONSOLIDATION,
     _account_switch_resets,
     _hibernate_resets,
     _inferred_compaction_resets,
 )
 
 
-def _read_back(bot: DemoBot, seen: _Seen, *, cause: str, reason: str, met: bool = False) -> tuple[bool, str]:
+def _read_back(bot: DemoBot, seen: Seen, *, cause: str, reason: str, met: bool = False, before: int = 0) -> tuple[bool, str]:
     """After a reset: the next message in the thread reads it again, and its text is in the request that reached the model.
 
-    `met`: the reset is met by that message itself.
+    `met`: the reset is met by that message itself. `before`: resets of that cause that others brought about.
     """
-    resets = [] if met else bot.resets(cause)
+    resets = [] if met else bot.resets(cause)[before:]
     a = bot.ask(RELEASE, seen.thread, QUESTION)
-    resets = resets or bot.resets(cause)
-    ok = _gate(a)[:2] == ("refetched", reason) and FACT in a.prompt and FACT in a.text and len(resets) == 1
+    resets = resets or bot.resets(cause)[before:]
+    ok = gate_of(a)[:2] == ("refetched", reason) and FACT in a.prompt and FACT in a.text and len(resets) == 1
     forgot = int(resets[0]["attributes"]["insomnia.reset.forgotten"]) if resets else 0
-    told = f"{_many(len(resets), 'reset')} {cause}, {_many(forgot, 'thread')} forgotten"
-    return ok, f"{told}; {_told(a)}; the thread's text is in the request that reached the model"
-
-
-def _gate(a: Answer) -> tuple[Any, Any, Any]:
-    return a.gate.get("decision"), a.gate.get("reason"), a.gate.get("injection")
-
-
-def _told(a: Answer) -> str:
-    injected = f", {_many(a.gate['messages'], 'message')} injected" if a.gate.get("injection") else ""
-    return f"gate {a.gate.get('decision')} ({a.gate.get('reason')}){injected}"
-
-
-def _needed(answer: Answer | None) -> Answer:
-    if answer is None:
-        raise CommandError("the first step gave no answer")
-    return answer
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    told = f"{many(len(resets), 'reset')} {cause}, {many(forgot, 'thread')} forgotten"
+    return ok, f"{told}; {gate_told(a)}; the thread's text is in the request that reached the model"

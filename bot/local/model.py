@@ -1,8 +1,7 @@
 """The embedded model: an Anthropic Messages endpoint on loopback, for first runs, the demo and tests.
 
-It is no language model and says so: `model_rules` quotes what stands in the request, so a thread that the session holds shows, and one
-that it forgot shows too. Must stay true: it binds loopback only, it keeps nothing between requests but a bounded record, and it does
-only what its script tells it or its rules say.
+It is no language model and says so (`model_answers`). Must stay true: it binds loopback only, it keeps nothing between requests but a
+bounded record, and it does only what its script tells it or its rules say.
 """
 
 from __future__ import annotations
@@ -15,13 +14,11 @@ from typing import Any, Self, assert_never
 
 from aiohttp import hdrs, web
 
-from bot.local import model_memory, model_rules
-from bot.local.model_context import read
+from bot.local.model_answers import by_rules
 from bot.local.model_control import ModelControl
 from bot.local.model_record import ModelRequest, RequestRecord
 from bot.local.model_script import Script
-from bot.local.model_steps import BreakStream, Drop, Hang, Refuse, Respond, Step, ToolCall
-from bot.local.model_turns import turns
+from bot.local.model_steps import BreakStream, Drop, Hang, Refuse, Respond, Step
 from bot.local.model_wire import Json, Reply, Usage, error, models, new_id, sse, tokens_of_body, tokens_of_text
 
 MAX_BODY_BYTES = 64 * 2**20  # ten times the longest context of a million tokens
@@ -110,11 +107,12 @@ class EmbeddedModel:
         if body is None or not isinstance(body.get("messages"), list):
             return _not_json()
         asked = self._record.add(body, key=_key(request), size=len(raw))
-        step = self.script.take(asked) or Step(effect=Respond())
+        scripted = self.script.take(asked)
+        step = scripted or Step(effect=Respond())
         if isinstance(step.effect, Refuse):
             failure = error(step.effect.type, step.effect.message)
             return web.json_response(failure, status=step.effect.status, headers=step.effect.headers)
-        reply = _reply(asked, step)
+        reply = _reply(asked, step, looks_up=scripted is None)
         try:
             return await (self._stream(request, reply, step.effect) if asked.stream else self._whole(request, reply, step.effect))
         except ConnectionResetError:  # the client left, or is made to: aiohttp wants a response all the same, and nobody reads it
@@ -179,9 +177,10 @@ class EmbeddedModel:
         raise ConnectionResetError("the embedded model is closing")
 
 
-def _reply(asked: ModelRequest, step: Step) -> Reply:
+def _reply(asked: ModelRequest, step: Step, *, looks_up: bool) -> Reply:
+    """`looks_up`: else this very request is the one that gets the answer, as a script means it that says how the answer is."""
     effect = step.effect if isinstance(step.effect, Respond) else Respond()
-    text, tool = _by_rules(asked) if effect.text is None else (effect.text, effect.tool)
+    text, tool = by_rules(asked, looks_up=looks_up) if effect.text is None else (effect.text, effect.tool)
     prompt, added = tokens_of_body(asked.body)
     written = tokens_of_text(text) + (tokens_of_text(json.dumps(tool.input, ensure_ascii=False)) if tool else 0)
     return Reply(
@@ -192,15 +191,6 @@ def _reply(asked: ModelRequest, step: Step) -> Reply:
         stop_reason=effect.stop_reason or ("tool_use" if tool else "end_turn"),
         usage=Usage(prompt=prompt if step.usage is None else step.usage, added=added, output=max(1, written)),
     )
-
-
-def _by_rules(asked: ModelRequest) -> tuple[str, ToolCall | None]:
-    conversation = turns(asked.body)
-    if asked.is_memory and not asked.is_compaction:
-        handed_in = any(turn.calls_tool for turn in conversation)
-        return (model_memory.DONE, None) if handed_in else ("", model_memory.propose(asked.newest_user_text))
-    context = read(conversation)
-    return (model_rules.summary(context) if asked.is_compaction else model_rules.answer(context)), None
 
 
 def _object(raw: bytes) -> Json | None:

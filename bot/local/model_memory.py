@@ -7,16 +7,16 @@ is no candidate.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bot.local.model_ranking import is_japanese
 from bot.local.model_steps import ToolCall
+from bot.local.model_turns import TOOLS, object_of
 from memory.provenance import own_and_quoted
 
-STAGE = "mcp__insomnia__stage_candidates"
+STAGE = f"{TOOLS}stage_candidates"
 MAX_CANDIDATES = 12  # as many as the tool takes
 CLAIM_CHARS = 600
 LEAST_CHARS = 8  # "Yes, agreed." says nothing to whoever reads it alone
@@ -59,10 +59,6 @@ WHY = {
 Json = Mapping[str, Any]
 
 
-def is_asked(body: Json) -> bool:
-    return any(tool.get("name") == STAGE for tool in body.get("tools") or () if isinstance(tool, Mapping))
-
-
 def propose(prompt: str) -> ToolCall:
     """All candidates of the prompt's rows in one call; an empty list where no line says anything of the kind."""
     found: dict[str, Json] = {}
@@ -83,12 +79,9 @@ def kind_of(sentence: str) -> str | None:
 
 def _rows(prompt: str) -> Iterator[tuple[int, str]]:
     """Number and text of each entry that a person said and that may be cited: one JSON object a line."""
-    for line in prompt.splitlines():
-        try:
-            row = json.loads(line) if line.startswith("{") else None
-        except ValueError:
-            continue
-        if isinstance(row, dict) and row.get("kind") == "user" and isinstance(row.get("n"), int):
+    for line in prompt.split("\n"):
+        row = object_of(line)
+        if row.get("kind") == "user" and isinstance(row.get("n"), int):
             yield row["n"], str(row.get("text", ""))
 
 

@@ -34,6 +34,11 @@ def is_japanese(text: str) -> bool:
     return _IS_JAPANESE.search(text) is not None
 
 
+def is_grammar(word: str) -> bool:
+    """`word` in small letters."""
+    return word in _GRAMMAR
+
+
 def terms(text: str) -> dict[str, float]:
     """Term → weight (0 to 1)."""
     found: dict[str, float] = {}

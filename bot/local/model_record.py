@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.local.model_memory import is_asked as is_memory
-from bot.local.model_turns import is_compaction, newest_user_text, turns
+from bot.local.model_consolidation import LISTS
+from bot.local.model_memory import STAGE
+from bot.local.model_turns import is_compaction, newest_user_text, offers, turns
 
 MAX_REQUESTS = 500
 MAX_CHARS = 32 * 2**20  # of bodies as they came over the wire: some hundred thousand tokens of context, a hundred times
@@ -37,13 +38,18 @@ class ModelRequest:
     @property
     def is_memory(self) -> bool:
         """A memory worker asks, not a session."""
-        return is_memory(self.body)
+        return offers(self.body, STAGE) or self.is_consolidation
+
+    @property
+    def is_consolidation(self) -> bool:
+        return offers(self.body, LISTS)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "n": self.n,
             "session_id": self.session_id,
             "is_compaction": self.is_compaction,
+            "is_memory": self.is_memory,
             "text": self.messages_text,
             "newest_user_text": self.newest_user_text,
         }

@@ -1,7 +1,7 @@
 """What the embedded model says: a quotation of its context, or the honest word that it has none.
 
-Pure. Must stay true: nothing is said of a thread that does not stand in the context, and a summary never keeps a whole line,
-so that a thread which was forgotten shows as forgotten.
+Pure. Must stay true: nothing is said of a thread that does not stand in the context, what comes from memory is called that, and a
+summary never keeps a whole line, so that a thread which was forgotten shows as forgotten.
 """
 
 from __future__ import annotations
@@ -35,7 +35,18 @@ class Phrases:
     one_held: str
     held: str
     note: str
+    recalled: str
+    reported: str
     gap: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """`record`: kind/slug of the one that fits the question."""
+
+    record: str
+    text: str
+    by_person: bool = True
 
 
 ENGLISH = Phrases(
@@ -53,6 +64,8 @@ ENGLISH = Phrases(
     one_held="I hold 1 message of this thread.",
     held="I hold {count} messages of this thread.",
     note="Please note: {note}.",
+    recalled="From memory ({record}): “{text}”.",
+    reported="From memory ({record}, as a tool or a page said it, not a person): “{text}”.",
     gap=" ",
 )
 JAPANESE = Phrases(
@@ -70,17 +83,29 @@ JAPANESE = Phrases(
     one_held="このスレッドのメッセージを1件持っています。",
     held="このスレッドのメッセージを{count}件持っています。",
     note="ご注意：このスレッドの履歴はそろっていません（{note}）。",
+    recalled="記憶より（{record}）：「{text}」。",
+    reported="記憶より（{record}、人ではなくツールやページの記述）：「{text}」。",
     gap="",
 )
 _INSTRUCTION = re.compile(r"[:;.] (?:say|tell|do not)\b", re.IGNORECASE)
 _SIGNATURES = (ENGLISH.signature, JAPANESE.signature)
 
 
-def answer(context: Context) -> str:
+def answer(context: Context, recalled: Recalled | None = None) -> str:
+    """`recalled`: what the memory says of it, where the thread says nothing."""
     asked = context.asked
     phrases = JAPANESE if is_japanese(asked.line.text if asked else context.plain) else ENGLISH
-    said = [phrases.no_thread] if asked is None else _of_thread(asked, context.earlier(), phrases)
-    return phrases.gap.join([*said, phrases.signature])
+    if asked is None:
+        return phrases.gap.join([phrases.no_thread, phrases.signature])
+    notes = [phrases.note.format(note=_as_told(note)) for note in asked.notes[:1]]
+    of_thread = _of_thread(asked, context.earlier(), phrases)
+    if recalled:  # then the lines do not fit: how many there are is enough
+        return phrases.gap.join([*notes, _from_memory(recalled, phrases), of_thread[-1], phrases.signature])
+    return phrases.gap.join([*notes, *of_thread, phrases.signature])
+
+
+def quotable(lines: Sequence[Line]) -> list[Line]:
+    return [line for line in lines if not _is_quotation(line)]
 
 
 def summary(context: Context) -> str:
@@ -104,14 +129,18 @@ def shorten(text: str, *, limit: int) -> str:
 
 
 def _of_thread(asked: Asked, earlier: Sequence[Line], phrases: Phrases) -> list[str]:
-    notes = [phrases.note.format(note=_as_told(note)) for note in asked.notes[:1]]
     if not earlier:
-        return [*notes, phrases.nothing]
-    quotable = [line for line in earlier if not _is_quotation(line)]
-    if not quotable:
-        return [*notes, phrases.only_answers]
+        return [phrases.nothing]
+    lines = quotable(earlier)
+    if not lines:
+        return [phrases.only_answers]
     count = phrases.one_held if len(earlier) == 1 else phrases.held.format(count=len(earlier))
-    return [*notes, _quotes(asked, quotable, phrases), count]
+    return [_quotes(asked, lines, phrases), count]
+
+
+def _from_memory(recalled: Recalled, phrases: Phrases) -> str:
+    text = shorten(" ".join(recalled.text.split()), limit=QUOTE_CHARS)
+    return (phrases.recalled if recalled.by_person else phrases.reported).format(record=recalled.record, text=text)
 
 
 def _as_told(note: str) -> str:
@@ -146,9 +175,9 @@ def _beginnings(context: Context) -> dict[str, str]:
     """First words by thread; threads of an older summary first. A sketch is kept as it is: its line is gone."""
     began = {thread: words for thread, words in context.sketches.items() if not context.threads.get(thread)}
     for thread, lines in context.threads.items():
-        quotable = [line for line in lines_in_order(lines) if not _is_quotation(line)]
-        if thread and (quotable or thread in context.sketches):
-            began[thread] = context.sketches.get(thread) or _first_words(quotable[0].text)
+        held = quotable(lines_in_order(lines))
+        if thread and (held or thread in context.sketches):
+            began[thread] = context.sketches.get(thread) or _first_words(held[0].text)
     return began
 
 

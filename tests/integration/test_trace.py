@@ -105,7 +105,7 @@ async def test_a_thread_that_could_not_be_read(tmp_path: Path) -> None:
         )
         assert told_of(told.collector.spans, answer) == root(
             gate("refetch_failed", "missing_scope", failed, epoch=1, known=1),
-            asked(CHAT),
+            asked(chat("tool_use"), tool("memory_query", memory__op__status="not_found"), CHAT),
             REPLY,
             decision="refetch_failed",
             reason="missing_scope",

@@ -119,7 +119,7 @@ async def test_what_the_end_of_the_bot_cancelled_is_answered_by_the_next_one_in_
         await told.start()
         await told.ask(vault, "What is the vault code?")
         told.model.script.hang()
-        asking, waiting = (told.slack.say("general", "tom", text, thread_ts=vault.ts, mention=True)["ts"] for text in ("One?", "Two?"))
+        asking, waiting = (told.slack.say("general", "tom", text, thread_ts=vault.ts, mention=True)["ts"] for text in ("One.", "Two."))
         await told.until(lambda: told.model.script.pending == 0)
         await told.stop()
 

@@ -94,6 +94,18 @@ async def test_scripted_errors_have_status_headers_and_form(http: aiohttp.Client
         assert (await response.json())["error"]["type"] == "rate_limit_error"
 
 
+async def test_an_answer_that_a_script_says_something_about_is_the_answer_and_no_look_into_the_memory(
+    http: aiohttp.ClientSession, model: EmbeddedModel
+) -> None:
+    asked = body('<message-0123abcd id="T0/C0/1.1" at="x" from="Carol (U0CAROL, person)">\nWhen?\n</message-0123abcd>')
+    asked["tools"] = [{"name": "mcp__insomnia__memory_query"}]
+    model.script.usage(90_000)
+
+    told = [await (await http.post("/v1/messages", json=asked)).json() for _ in range(2)]
+
+    assert [answer["stop_reason"] for answer in told] == ["end_turn", "tool_use"]
+
+
 async def test_a_tool_call_ends_the_answer(http: aiohttp.ClientSession, model: EmbeddedModel) -> None:
     model.script.tool("query", {"q": "x"}, usage=90_000)
 
@@ -151,7 +163,7 @@ async def test_the_script_and_the_record_are_reached_by_http(http: aiohttp.Clien
     listed = await (await http.get("/control/requests?after=1", headers=AUTHORIZED)).json()
 
     assert said == ["two", "one"]
-    assert listed == [{"n": 2, "session_id": "", "is_compaction": False, "text": "hello", "newest_user_text": "hello"}]
+    assert listed == [{"n": 2, "session_id": "", "is_compaction": False, "is_memory": False, "text": "hello", "newest_user_text": "hello"}]
 
 
 async def test_clearing_forgets_requests_and_steps(http: aiohttp.ClientSession, model: EmbeddedModel) -> None:

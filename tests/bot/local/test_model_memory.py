@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bot.local.model_memory import MAX_CANDIDATES, STAGE, is_asked, kind_of, propose
+from bot.local.model_memory import MAX_CANDIDATES, STAGE, kind_of, propose
 
 
 def rows(*texts: str, kind: str = "user", start: int = 1) -> str:
@@ -74,8 +74,3 @@ def test_a_sentence_said_twice_is_proposed_once_and_never_more_than_the_tool_tak
 
     assert twice == [("decision", "We decided on blue.", [1])]
     assert len(many) == MAX_CANDIDATES
-
-
-def test_it_works_for_extract_only_where_the_tool_is_offered() -> None:
-    assert is_asked({"tools": [{"name": STAGE}]})
-    assert not is_asked({"tools": [{"name": "mcp__insomnia__memory_query"}]}) and not is_asked({})

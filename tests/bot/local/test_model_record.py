@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from bot.local.model_record import RequestRecord, session_of
 
 
@@ -54,3 +56,13 @@ def test_a_request_without_a_session_has_none() -> None:
     assert [session_of(one) for one in ({}, {"metadata": {"user_id": "plain"}}, {"metadata": {"user_id": "[1]"}}, {"metadata": 1})] == [
         ""
     ] * 4
+
+
+@pytest.mark.parametrize(
+    ("tool", "memory", "consolidation"), [("stage_candidates", True, False), ("staging_list", True, True), ("memory_query", False, False)]
+)
+def test_a_memory_worker_is_known_by_the_tool_that_only_it_is_offered(tool: str, memory: bool, consolidation: bool) -> None:
+    request = RequestRecord().add({**body(), "tools": ["odd", {"name": f"mcp__insomnia__{tool}"}]}, key="k", size=1)
+
+    assert (request.is_memory, request.is_consolidation) == (memory, consolidation)
+    assert not RequestRecord().add(body(), key="k", size=1).is_memory
