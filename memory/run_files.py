@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory.disk import TEMPORARY, Disk, no_links, read_small, replace
+from memory.disk import FOLDERS, TEMPORARY, Disk, no_links, read_small, replace
 from telemetry.memory_events import MemoryTrigger, MemoryWorker
 
 FORMAT = 1
@@ -80,7 +80,8 @@ class RunFiles:
             os.close(fd)
 
     def save(self, run: RunFile) -> None:
-        no_links(self._memory)
+        """One that has done its work needs its own folder only."""
+        no_links(self._memory, FOLDERS if run.state == RUNNING else ("", "_state", "_state/runs"))
         self._disk.mkdir(self._runs)
         about = {name: value for name, value in asdict(run).items() if name not in ("key", "trigger", "run_id")}
         replace(self._disk, self._runs / run.name, json.dumps({"v": FORMAT, **about}).encode())

@@ -125,7 +125,7 @@ class Journals:
 
     def commit(self, journal: Journal) -> None:
         """From here on it is done, by this process or a later one. Where it raises, it is not."""
-        no_links(self._memory, ("", "_state", "_trash"))
+        no_links(self._memory, ("", "_staging", "_state", "_trash"))
         self._disk.mkdir(self._journal.parent)
         try:
             replace(self._disk, self._journal, _json(asdict(journal)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -158,7 +158,7 @@ class History:
     # -- what must hold --------------------------------------------------------------------------------------------------
     def faults(self, *, drained: bool = False) -> list[str]:
         """At any moment at which nothing runs. `drained`: whatever could be settled is settled."""
-        return [*self._candidates(drained=drained), *self._told(), *self._counted(), *self._kept(), *self._remains(drained=drained)]
+        return [*self._candidates(drained=drained), *self._told(), *self._counted(), *self._kept(), *self.remains(drained=drained)]
 
     def _candidates(self, *, drained: bool) -> list[str]:
         """Each waits, or was settled by one run, and stands where that says."""
@@ -223,7 +223,7 @@ class History:
         ]
         return [f"not in the trash: {path}" for path, run_id, text in gone if text not in trash_of(self.insomnia, run_id)]
 
-    def _remains(self, *, drained: bool) -> list[str]:
+    def remains(self, *, drained: bool = False) -> list[str]:
         state, staging = self.insomnia / "memory" / "_state", self.insomnia / "memory" / "_staging"
         left = [path for path in self.insomnia.rglob("*") if path.name.startswith(TEMPORARY)]
         left += [*(state / "runs").glob("*"), *state.glob("journal*")]
@@ -276,12 +276,16 @@ def trash_of(insomnia: Path, run_id: str) -> list[bytes]:
     return [path.read_bytes() for path in (insomnia / "memory" / "_trash" / run_id).glob("*/*.md")]
 
 
-def settlements(insomnia: Path) -> dict[str, list[str]]:
-    """By token: the disposition that each run gave it which has the candidate in its trash."""
+def token_of(claim: str) -> str:
+    return claim.split()[1]
+
+
+def settlements(insomnia: Path, *, name: Callable[[str], str] = token_of) -> dict[str, list[str]]:
+    """By the name of its claim: the disposition that each run gave a candidate which has it in its trash."""
     found = defaultdict[str, list[str]](list)
     for path in (insomnia / "memory" / "_trash").glob("*/_staging/*.json"):
         read = json.loads(path.read_bytes())
         manifest = path.parent.parent / "run.json"
         told = json.loads(manifest.read_bytes())["resolutions"] if manifest.exists() else {}
-        found[read["claim"].split()[1]].append(told.get(read["id"], {}).get("disposition", "nothing"))
+        found[name(read["claim"])].append(told.get(read["id"], {}).get("disposition", "nothing"))
     return found
