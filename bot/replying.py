@@ -2,7 +2,7 @@
 
 What must stay true: every part stands in the thread of its message once, or nowhere; what became of a post is looked up
 where nobody told, never guessed; a refusal by Slack is answered with plainer, shorter text, never with silence; the status
-ends with the attempt and is never set again after the reply.
+is cleared at every end and never set again after the reply.
 """
 
 from __future__ import annotations
@@ -75,6 +75,13 @@ class Replies:
     def begun(self, message: Message) -> Reply | None:
         """What an earlier attempt was about to post, or has posted."""
         return self._outbox.kept(message.row) if message.attempt > 1 else None
+
+    async def say_beside(self, message: Message, text: str) -> None:
+        """A sentence in the thread that is no answer; a courtesy, so once and without another try."""
+        with suppress(SlackError):
+            posted = await self._slack.post(message.thread.channel, text, thread_ts=message.thread.ts)
+            if posted.thread_ts != message.thread.ts:
+                await self._take_back(message, [posted.ts])
 
     async def resume(self, message: Message, reply: Reply) -> Delivered:
         """Posts what of a begun reply is missing. Raises ReplyLost."""
@@ -179,13 +186,10 @@ class Replies:
 
 
 class Status:
-    """ "is thinking…" in one thread: refreshed before Slack drops it, cleared at its end whatever happened.
+    """ "is thinking…" in one thread: refreshed before Slack drops it, cleared at its end whatever happened."""
 
-    `left`: what it says instead where the bot ends before the answer is there. Slack drops that too if nobody comes back.
-    """
-
-    def __init__(self, slack: SlackPort, message: Message, *, clock: Clock, left: str = "") -> None:
-        self._slack, self._message, self._clock, self._left = slack, message, clock, left
+    def __init__(self, slack: SlackPort, message: Message, *, clock: Clock) -> None:
+        self._slack, self._message, self._clock = slack, message, clock
         self._refreshing: asyncio.Task[None] | None = None
 
     async def show(self, words: str) -> None:
@@ -212,9 +216,9 @@ class Status:
     async def __aenter__(self) -> Status:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.settle()
-        await self._set(self._left if kind is asyncio.CancelledError else "")
+        await self._set("")
 
 
 class _Refused(Exception):

@@ -6,6 +6,7 @@ cancellation. Whoever asked sees a sentence and the short trace id under which t
 
 from __future__ import annotations
 
+import asyncio
 import math
 import sys
 import traceback
@@ -91,11 +92,14 @@ class Responder:
             return await self._greet(message, said)
         session = self._sessions.session_for(to)
         reread = said.text.lower().split(maxsplit=1)[:1] == [REREAD] and not message.opens_thread
-        lang = self._lang(said.text)
-        async with Status(self._slack, message, clock=self._clock, left=say(Sentence.STATUS_RESTARTING, lang)) as status:
-            await status.show(say(Sentence.STATUS_THINKING, lang))
+        async with Status(self._slack, message, clock=self._clock) as status:
+            await status.show(say(Sentence.STATUS_THINKING, self._lang(said.text)))
             try:
                 answered, gate = await self._router.answer(session, message, said, verified=allowed, reread=reread)
+            except asyncio.CancelledError:
+                await status.settle()
+                await self._tell_restart(message, said.text)
+                raise
             except TurnFailed as e:
                 await status.settle()
                 ended = await self._apologise(message, said.text, e.reason, seconds=to.route.turn_seconds, until=e.until)
@@ -189,6 +193,11 @@ class Responder:
         except ReplyLost as e:
             return Ended(outcome=Outcome.FAILED, reason=e.reason)
         return Ended(outcome=Outcome.FAILED, reason=reason)
+
+    async def _tell_restart(self, message: Message, text: str) -> None:
+        """Whoever waits longer than a drain does learns why; but not again when that happens again."""
+        if message.attempt == 1:
+            await self._replies.say_beside(message, say(Sentence.RESTARTING, self._lang(text)))
 
     async def tell_not_routed(self, row: Row) -> None:
         lang = self._lang(str(row.body.get("text") or ""))

@@ -21,7 +21,6 @@ class Language(StrEnum):
 
 class Sentence(StrEnum):
     STATUS_THINKING = "status_thinking"
-    STATUS_RESTARTING = "status_restarting"
     HISTORY_RATE_LIMITED = "history_rate_limited"
     HISTORY_MISSING_SCOPE = "history_missing_scope"
     HISTORY_NOT_IN_CHANNEL = "history_not_in_channel"
@@ -44,6 +43,7 @@ class Sentence(StrEnum):
     BOT_DIED = "bot_died"
     INTERNAL = "internal"
     EMPTY_MENTION = "empty_mention"
+    RESTARTING = "restarting"
     NOT_ROUTED = "not_routed"
     TRACE = "trace"
 
@@ -82,7 +82,6 @@ NO_ANSWER_UNTIL: dict[FailReason, Sentence] = {
 # English, Japanese. A status stands behind the bot's name: "Insomnia is thinking…".
 SENTENCES: dict[Sentence, tuple[str, str]] = {
     Sentence.STATUS_THINKING: ("is thinking…", "考えています…"),
-    Sentence.STATUS_RESTARTING: ("is being restarted, and answers then…", "再起動しています。その後で回答します…"),
     Sentence.HISTORY_RATE_LIMITED: (
         "I could not read this thread's earlier messages: Slack asks me to wait. Next time you write here, I will try again.",
         "このスレッドの過去のメッセージを読めませんでした（Slackから待つよう求められています）。次に書き込まれたときに、もう一度試します。",
@@ -169,6 +168,10 @@ SENTENCES: dict[Sentence, tuple[str, str]] = {
         "すみません、内部エラーが起きました。もう一度試すか、管理者にお知らせください。",
     ),
     Sentence.EMPTY_MENTION: ("What can I do for you?", "ご用件は何でしょうか。"),
+    Sentence.RESTARTING: (
+        "I am being restarted in the middle of this. I will answer it when I am back.",
+        "回答の途中で再起動することになりました。再起動したあとで回答します。",
+    ),
     Sentence.NOT_ROUTED: (
         "This channel has no route, so I do not answer here. Whoever runs me can add one to insomnia.toml.",
         "このチャンネルにはルートがないため、ここでは回答しません。管理者が insomnia.toml に追加できます。",

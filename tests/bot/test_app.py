@@ -286,12 +286,14 @@ async def test_a_turn_that_does_not_end_in_time_is_cancelled_and_answered_by_the
 
     assert first.replies[0].attributes[Attr.REPLY_OUTCOME] == "cancelled"
     assert first.claude.process.closed and first.emit.of(ReplyEnded) == []
-    assert first.slack.of("set_status")[-1].text == "is being restarted, and answers then…"
+    assert first.slack.of("set_status")[-1].text == ""
+    (told,) = first.slack.of("post")
+    assert (told.text, told.thread_ts) == ("I am being restarted in the middle of this. I will answer it when I am back.", one)
     await first.sessions.close_all()
     second = make_bench(before=first)
     second.app.recover()
     await second.ended()
-    assert second.asked(one).text == "answer 2" and second.slack.of("set_status")[-1].text == ""
+    assert second.asked(one).text == "answer 2"
     (again,) = second.replies
     assert again.attributes[Attr.REPLY_ATTEMPT] == 2
     assert again.links == [first.replies[0].ref]

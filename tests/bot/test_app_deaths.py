@@ -12,8 +12,8 @@ from bot.messages import MOST_DEATHS
 from telemetry.events import ReplyEnded
 from telemetry.names import Attr
 from tests.bot.bench import Bench, question
-from tests.bot.fakes import CODE, settled
-from tests.bot.mortal import bury
+from tests.bot.fakes import CODE, GENERAL, settled
+from tests.bot.mortal import Mortal, Steps, bury
 
 
 class Lives:
@@ -21,15 +21,18 @@ class Lives:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.bench = Bench(folder)
+        steps = self.steps = Steps()
+        self.bench = Bench(folder, mortal=lambda port: Mortal(port, steps))
 
     async def die(self) -> None:
         await settled()
+        self.steps.dead = True
         await bury(self.bench)
 
     async def again(self) -> None:
         """A new bot takes up what the last one left, as far as it gets without time passing."""
-        self.bench = Bench(self.folder, before=self.bench)
+        steps = self.steps = Steps()
+        self.bench = Bench(self.folder, before=self.bench, mortal=lambda port: Mortal(port, steps))
         self.bench.app.recover()
         await settled()
 
@@ -117,6 +120,19 @@ async def test_to_be_restarted_is_no_death(lives: Lives) -> None:
 
     assert lives.bench.asked(ts).outcome == "answered"
     assert lives.bench.replies[0].attributes[Attr.REPLY_ATTEMPT] == MOST_DEATHS + 3
+    assert sum("being restarted" in call.text for call in lives.bench.slack.of("post")) == 1, "said once"
+
+
+async def test_that_it_is_restarted_is_not_said_outside_of_the_thread(lives: Lives) -> None:
+    lives.bench.claude.turn(asyncio.Event())
+    ts = lives.bench.mention("A very slow one")
+    await settled()
+    lives.bench.slack.erase(GENERAL, ts)
+
+    await lives.drain()
+
+    assert lives.bench.slack.messages == {}
+    await lives.again()
 
 
 async def test_an_answer_that_was_being_posted_is_posted_by_the_next_bot_and_not_made_anew(lives: Lives) -> None:

@@ -140,7 +140,7 @@ class Ordeal:
         for channel in store.conversations:
             for message in list(store.messages(channel, after=self._seen.get(channel, ""))):
                 self._seen[channel] = message["ts"]
-                if message.get("user") == self.story.slack.bot_user_id:
+                if message.get("user") == self.story.slack.bot_user_id and "metadata" in message:
                     self._posted(channel, message)
 
     def _posted(self, channel: str, message: dict[str, object]) -> None:

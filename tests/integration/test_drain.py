@@ -33,7 +33,7 @@ async def test_a_turn_under_way_ends_and_what_is_said_meanwhile_is_answered_by_t
         answers = [await told.answer_to("general", said["ts"]) for said in (slow, waiting, *meanwhile, later)]
         await told.stop()
 
-        assert answered_by_the_first == 2
+        assert answered_by_the_first in (2, 3)  # the slow one, and perhaps the next, which it had while its socket was being closed
         assert {answer.outcome for answer in answers} == {"answered"} and _answered(told) == 7
         posts = [answer.ts for answer in answers]
         assert posts[0] < min(posts[1:]) and posts[1] < min(posts[2:])
@@ -49,7 +49,8 @@ async def test_a_turn_that_takes_longer_than_that_is_told_in_the_thread_and_answ
         await told.stop()
 
         place = told.slack.workspace.conversation("general").id
-        assert told.slack.workspace.status(place, said["ts"]) == "is being restarted, and answers then…"
+        (beside,) = (m for m in told.slack.workspace.store.messages(place) if m["text"].startswith("I am being restarted"))
+        assert beside["thread_ts"] == said["ts"] and told.slack.workspace.status(place, said["ts"]) == ""
         await told.start()
         answer = await told.answer_to("general", said["ts"])
         await told.stop()
@@ -58,7 +59,6 @@ async def test_a_turn_that_takes_longer_than_that_is_told_in_the_thread_and_answ
         assert first["attributes"]["insomnia.reply.outcome"] == "cancelled"
         assert [link["trace_id"] for link in second["links"]] == [first["trace_id"]]
         assert second["attributes"]["insomnia.reply.attempt"] == 2
-        assert told.slack.workspace.status(place, said["ts"]) == ""
 
 
 def _answered(told: Story) -> int:

@@ -88,7 +88,7 @@ def _own_posts(told: Story) -> Iterator[tuple[str, dict[str, Any]]]:
     store = told.slack.workspace.store
     for channel in store.conversations:
         for message in store.messages(channel):
-            if message.get("user") == told.slack.bot_user_id:
+            if message.get("user") == told.slack.bot_user_id and "metadata" in message:
                 yield channel, message
 
 

@@ -138,8 +138,8 @@ async def test_what_the_end_of_the_bot_cancelled_is_answered_by_the_next_one_in_
         assert told_of(told.collector.spans, first) == root(
             start("resume"),
             reset("restart", "resume", forgotten=0, epoch=1),
-            gate("refetched", "after_restart", refetch(4), epoch=1, known=0),
-            inject("full", "after_restart", 4),
+            gate("refetched", "after_restart", refetch(5), epoch=1, known=0),  # with the bot's word that it is restarted
+            inject("full", "after_restart", 5),
             asked(CHAT),
             REPLY,
             decision="refetched",
@@ -148,7 +148,7 @@ async def test_what_the_end_of_the_bot_cancelled_is_answered_by_the_next_one_in_
             links=["process slack"],
         )
         assert told_of(told.collector.spans, second) == root(  # somebody may have written below it while no bot ran
-            gate("refetched", "delivery_gap", refetch(6), epoch=1, known=1),
+            gate("refetched", "delivery_gap", refetch(7), epoch=1, known=1),
             asked(CHAT),
             REPLY,
             decision="refetched",
