@@ -30,7 +30,9 @@ class Consolidating(Protocol):
 
     def skip(self, trigger: MemoryTrigger, reason: MemoryReason) -> Result: ...
 
-    async def drain(self, trigger: MemoryTrigger, *, link: TraceRef | None = None) -> Sequence[Result]: ...
+    async def drain(
+        self, trigger: MemoryTrigger, *, link: TraceRef | None = None, go_on: Callable[[], bool] = lambda: True
+    ) -> Sequence[Result]: ...
 
 
 class Consolidations:
@@ -53,7 +55,11 @@ class Consolidations:
     ) -> None:
         self._consolidator, self._look_after, self._clock, self._emit = consolidator, look_after, clock, emit
         self._unasked, self._recovered, self._thresholds = unasked, recovered, thresholds
-        self._spoken_at = clock.monotonic()
+        self._spoken_at, self._left = clock.monotonic(), False
+
+    def leave(self) -> None:
+        """The bot ends: no further run begins."""
+        self._left = True
 
     def spoken(self) -> None:
         """Somebody was answered just now."""
@@ -77,12 +83,14 @@ class Consolidations:
 
     async def now(self) -> list[Result]:
         """Until every candidate was looked at, as a person asks for it. With the ends of dead runs."""
-        ended = list(await asyncio.to_thread(self._look_after))
-        return [*ended, *await self._consolidator.drain(MemoryTrigger.MANUAL)]
+        return [*await asyncio.to_thread(self._look_after), *await self._drain(MemoryTrigger.MANUAL, None)]
 
     async def _run(self, trigger: MemoryTrigger, link: TraceRef | None) -> Sequence[Result]:
         await asyncio.to_thread(self._look_after)
-        return await self._consolidator.drain(trigger, link=link)
+        return await self._drain(trigger, link)
+
+    async def _drain(self, trigger: MemoryTrigger, link: TraceRef | None) -> Sequence[Result]:
+        return () if self._left else await self._consolidator.drain(trigger, link=link, go_on=lambda: not self._left)
 
     async def _due(self) -> MemoryTrigger | None:
         backlog = await asyncio.to_thread(self._consolidator.backlog)

@@ -111,6 +111,7 @@ class MemoryWorkers:
     def leave(self) -> None:
         """The bot ends, and all that still begins is to read what the sessions hold."""
         self._leaving = True
+        self._consolidations.leave()
         self._extractions.leave()
         self._wake.set()
 

@@ -73,7 +73,7 @@ def _of_store(view: StoreView) -> Iterator[Violation]:
 
 def _of_record(record: Record, links: Links, twins: tuple[str, ...]) -> Iterator[Violation]:
     path = path_of(record.kind, record.slug)
-    for finding in (*check_text(record), *links.check(record)):
+    for finding in (*check_text(record), *check_secrets("slug", record.slug), *links.check(record)):
         yield _violation(path, finding)
     for twin in twins:
         mend = f"make one record of it and {twin}: `replaced_by` in the older one"

@@ -53,6 +53,7 @@ class Rule(StrEnum):
     LOSS_CAP = "L605"
     MERGE_ACROSS = "L606"
     KNOWLEDGE_SOURCES = "L607"
+    NOT_HELD = "L608"
     RELATIVE_DATE = "W701"
     NEAR_DUPLICATE = "W702"
 
@@ -150,7 +151,7 @@ RULES: dict[Rule, tuple[str, str]] = {
         "A reader is sent to a text that was never written.",
     ),
     Rule.REPLACED_BY: (
-        "`replaced_by` names a record of its kind that is not there, or itself",
+        "`replaced_by` names a record of its kind that is not there, or itself; or, in a run, one that does not hold",
         "The old text is taken out of use, and nothing takes its place.",
     ),
     Rule.REPLACED_CYCLE: (
@@ -202,7 +203,7 @@ RULES: dict[Rule, tuple[str, str]] = {
         "What somebody said must stay is rewritten by a guess.",
     ),
     Rule.IN_USE: (
-        "dropping a record that was read lately, or taking names, numbers or dates from it",
+        "dropping a record that was read lately, taking specifics or most of its text from it, or ending it for no reason that was said",
         "The next answer that would have rested on it is a guess.",
     ),
     Rule.BUDGET: (
@@ -210,16 +211,20 @@ RULES: dict[Rule, tuple[str, str]] = {
         "A model that has lost its way rewrites the whole memory before anybody looks.",
     ),
     Rule.LOSS_CAP: (
-        "taking away, replacing or rewriting more than a fifth of the records, or three, in one run",
+        "taking away, replacing or rewriting more than a fifth of the records, or three, in one run, or twice as many in a day",
         "One bad run wipes the memory.",
     ),
     Rule.MERGE_ACROSS: (
-        "a merge of records of different kinds",
+        "a merge of records of different kinds, or of what holds with what does not",
         "A question that was open is buried in a decision, and nobody answers it.",
     ),
     Rule.KNOWLEDGE_SOURCES: (
         "new knowledge that rests neither on a person's word nor on two sources",
         "One guess of the model is everybody's fact from then on.",
+    ),
+    Rule.NOT_HELD: (
+        "a candidate settled by a record in which hardly a word, or not half of its numbers, stands",
+        "What somebody said is filed under a text that does not say it, and nobody finds it again.",
     ),
     Rule.RELATIVE_DATE: (
         "a date that is only true on the day it was written: today, 昨日, next week",

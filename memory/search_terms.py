@@ -72,6 +72,11 @@ def terms(text: str) -> tuple[Counter[str], Counter[str]]:
     return words, pairs
 
 
+def is_grammar(word: str) -> bool:
+    """An English word of any sentence."""
+    return word.casefold() in _FUNCTION_WORDS
+
+
 def query_terms(query: str) -> dict[Term, float]:
     """What to look for, and its weight. Empty: there is no letter or digit in the query."""
     wanted: dict[Term, float] = {}

@@ -8,13 +8,14 @@ there: so nothing can be carried from a private place into a wider one. Nothing 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 from memory.clock import Clock
 from memory.consolidation.commit import Commit
-from memory.consolidation.due import USUAL_DEFERRALS, StagingBacklog
+from memory.consolidation.due import StagingBacklog, is_tired
 from memory.consolidation.journal import JournalUnreadable, Manifest
 from memory.consolidation.model import ConsolidationModel
 from memory.consolidation.outcome import Result, result, result_of, tell, verdict, work_of
@@ -40,6 +41,7 @@ from telemetry.memory_events import (
 from telemetry.troubles import Troubles
 
 USUAL_LIMITS = ConsolidationLimits()
+MAX_UNASKED_RUNS = 5  # in a row; what waits beside them, extract above all, comes first then
 _UNASKED = frozenset({MemoryTrigger.STAGING_BACKLOG, MemoryTrigger.IDLE})
 
 
@@ -65,6 +67,7 @@ class Consolidator:
         self._past = PastFile(memory / "_state", disk=disk)
         self._emit, self._clock, self._limits = emit, clock, limits
         self._skips = Skips()
+        self._broke = Past()  # of this process: runs that failed before there was anything to note it in
         self._parts = Parts(
             model=model,
             emit=emit,
@@ -83,7 +86,7 @@ class Consolidator:
         except OSError:
             return StagingBacklog()
         past, now = self._past.read(), self._clock.now()
-        fresh = [one for one in waiting if past.deferrals.get(one.id, 0) < USUAL_DEFERRALS]
+        fresh = [one for one in waiting if not is_tired(deferrals=past.deferrals.get(one.id, 0), failures=past.failed.get(one.id, 0))]
         oldest = max((now - one.staged_at.timestamp() for one in fresh), default=0.0)
         return StagingBacklog(
             candidates=len(waiting), fresh=len(fresh), bytes=sum(one.size for one in fresh), oldest_seconds=max(0.0, oldest)
@@ -116,11 +119,14 @@ class Consolidator:
 
     async def run(self, trigger: MemoryTrigger, *, link: TraceRef | None = None, leaving_out: frozenset[str] = frozenset()) -> Result:
         """One snapshot, of candidates that are not in `leaving_out`. `link`: the reply that triggered it."""
+        if trigger is not MemoryTrigger.MANUAL and self._broke.backs_off(self._clock.now()):
+            return self.skip(trigger, MemoryReason.BACKOFF)
         try:
             with self._runs.locked(KEY) as mine:
                 if not mine:
                     return self.skip(trigger, MemoryReason.ALREADY_RUNNING)
                 self._recover()
+                self._broke = Past()
                 return await self._next_snapshot(trigger, link, leaving_out)
         except JournalUnreadable as error:
             return self._broken(trigger, MemoryReason.IO_ERROR, str(error), link)
@@ -129,14 +135,20 @@ class Consolidator:
         except OSError as error:
             return self._broken(trigger, *disk_reason(error), link)
 
-    async def drain(self, trigger: MemoryTrigger, *, link: TraceRef | None = None) -> Sequence[Result]:
-        """Snapshot after snapshot until every candidate was looked at once, or a run does not complete."""
+    async def drain(
+        self, trigger: MemoryTrigger, *, link: TraceRef | None = None, go_on: Callable[[], bool] = lambda: True
+    ) -> Sequence[Result]:
+        """Snapshot after snapshot until every candidate was looked at once, or a run does not complete; before each but the first
+        `go_on` is asked.
+        """
+        most = inf if trigger is MemoryTrigger.MANUAL else MAX_UNASKED_RUNS
         results, seen = list[Result](), frozenset[str]()
         while True:
             last = await self.run(trigger, link=link, leaving_out=seen)
             results.append(last)
             seen |= frozenset(last.given)
-            if not last.completed or not await asyncio.to_thread(self._waits, seen):
+            ends = not last.completed or len(results) >= most or not await asyncio.to_thread(self._waits, seen)
+            if ends or not go_on():
                 return results
 
     # -- one snapshot --------------------------------------------------------------------------------------------------
@@ -188,7 +200,9 @@ class Consolidator:
         with self._runs.memory_run(KEY, trigger, limit_seconds=self._limits.seconds, consolidation=ConsolidationWork(), link=link) as run:
             run.before_end = lambda _, why: self._emit(StoreDiscarded(run_id=run.id, planned=0, why=why))
             run.fail(reason, detail)
-        return result_of(run)
+        ended = result_of(run)
+        self._broke = self._broke.after(ended, self._clock.now())
+        return ended
 
     # -- what dead runs left -------------------------------------------------------------------------------------------
     def _recover(self) -> list[Result]:

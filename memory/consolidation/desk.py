@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from memory.consolidation.guards import Bounds, check
+from memory.consolidation.holding import holds
 from memory.consolidation.ledger import Ledger, Resolution
 from memory.consolidation.overlay import Overlay, Step, same_text
 from memory.consolidation.pending import Candidate
@@ -126,7 +128,7 @@ class Desk:
         if name == STAGING_READ:
             return {**shown(candidate), **self._listed(candidate), "claim": candidate.claim, **evidence_of(candidate)}
         disposition = Disposition(arguments["disposition"])
-        record = self._record_named(arguments.get("record", "")) if disposition in _HOLDS else ""
+        record = self._record_holding(candidate, arguments.get("record", "")) if disposition in _HOLDS else ""
         reason = redact(" ".join(arguments["reason"].split()))
         if not reason:
             raise ToolRefused("no_reason", "the reason is empty", "say in one sentence why")
@@ -139,11 +141,14 @@ class Desk:
         short = {"id": candidate.id, "kind": candidate.kind, "claim": candidate.claim[:LISTED_CHARS]}
         return {**short, "settled": settled.disposition if settled else None}
 
-    def _record_named(self, name: str) -> str:
+    def _record_holding(self, candidate: Candidate, name: str) -> str:
         kind, _, slug = name.rpartition("/")
         found = self._overlay.view().get(RecordKind(kind), slug) if kind in list(RecordKind) else None
         if found is None or not isinstance(found.record, Record) or not self._asker.may_see(found.record.scope):
             raise ToolRefused("unknown_record", "record names no record that is there", "name it as kind/slug, as a query shows it")
+        if not holds(found.record, candidate.claim):
+            what = "hardly a word of the candidate, or not half of its numbers, stands in that record"
+            raise ToolRefused("not_in_record", what, "cite it in a change of the record; or discard it, and say why")
         return f"{found.kind}/{found.slug}"
 
     # -- records -------------------------------------------------------------------------------------------------------
@@ -190,7 +195,7 @@ class Desk:
         for key, record in sorted(step.records.items(), key=lambda each: each[1] is None):
             stored = after.view().get(*key)
             change = Change(kind=key[0], slug=key[1], after=record, expected_sha256=stored.sha256 if stored else None)
-            violations += lint(after.view(), change).violations
+            violations += map(self._without_hidden_names, lint(after.view(), change).violations)
             after.accept(Step(op=step.op, records={key: record}))
         for finding in check(step, self._overlay, self._bounds):
             path = path_of(*step.key)
@@ -200,6 +205,13 @@ class Desk:
         if any(each.severity is Severity.ERROR for each in violations):
             raise _Rejected(tuple(violations))
         return tuple(violations)
+
+    def _without_hidden_names(self, violation: Violation) -> Violation:
+        """What refers to a record may be a private one, and its name says what it is about."""
+        hidden = (record for record in self._overlay.view().records() if not self._asker.may_see(record.scope))
+        if violation.rule is not Rule.STILL_REFERRED_TO or not any(f"{each.kind}/{each.slug} " in violation.message for each in hidden):
+            return violation
+        return replace(violation, message="a record that cannot be shown here refers to it", mend="keep this one")
 
     def _tell(
         self, span: Span, writing: Writing, key: Key, status: OperationStatus, record: Record | None, rules: Sequence[Rule] = ()

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 
 from telemetry.memory_events import MemoryTrigger
 
-USUAL_DEFERRALS = 3  # a candidate that was put off so often asks for nothing any more; it is taken along when others do
+# A candidate that was put off, or was in runs that failed, so often asks for nothing any more; it is taken along when others do.
+USUAL_DEFERRALS, USUAL_FAILURES = 3, 20  # the pauses between failures grow: so many are two days and a half
+
+
+def is_tired(*, deferrals: int, failures: int) -> bool:
+    return deferrals >= USUAL_DEFERRALS or failures >= USUAL_FAILURES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagingBacklog:
-    """`candidates` that wait, and of them the `fresh` ones, which have not been put off again and again, with their `bytes` and how
-    long the first has waited.
-    """
+    """`candidates` that wait, and of them the `fresh` ones, which are not tired, with their `bytes` and how long the first has waited."""
 
     candidates: int = 0
     fresh: int = 0

@@ -149,7 +149,7 @@ class Journals:
         raw = read_small(self._journal, most=MAX_BYTES)
         try:
             return None if raw is None else _journal(json.loads(raw))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             what = (
                 "memory/_state/journal.json in .insomnia cannot be read; move it away, and look through the newest folder in memory/_trash"
             )
@@ -170,7 +170,7 @@ class Journals:
         try:
             raw = read_small(self.trash_of(run_id) / MANIFEST, most=MAX_BYTES)
             found = None if raw is None else _manifest(json.loads(raw))
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             return None
         return found if found and found.run_id == run_id else None
 

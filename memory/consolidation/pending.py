@@ -140,7 +140,7 @@ def candidate_from(fields: Mapping[str, Any], *, clean: Callable[[str], str] = r
         kind=RecordKind(fields["kind"]),
         claim=clean(claim),
         why_useful=clean(why),
-        confidence=float(fields["confidence"]),
+        confidence=_share(fields["confidence"]),
         scope=Scope(ScopeKind(kind), place),
         trust=Trust(fields["trust"]),
         session_id=_text(fields, "session_id", 64),
@@ -155,7 +155,19 @@ def candidate_from(fields: Mapping[str, Any], *, clean: Callable[[str], str] = r
 
 
 def _names_a_reply(evidence: Mapping[str, Any]) -> bool:
-    return all(isinstance(evidence.get(name), str) for name in ("ts", "by", "trace_id", "excerpt"))
+    values = (*map(evidence.get, ("ts", "by", "trace_id", "excerpt")), evidence.get("trust", ""))
+    return all(isinstance(value, str) and _is_writable(value) for value in values)
+
+
+def _is_writable(text: str) -> bool:
+    """Half of a pair of surrogates is not."""
+    return text.encode("utf-8", "replace").decode() == text
+
+
+def _share(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError("no number from 0 to 1")
+    return float(value)
 
 
 def _text(fields: Mapping[str, Any], name: str, most: int) -> str:

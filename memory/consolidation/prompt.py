@@ -14,7 +14,7 @@ from memory.consolidation.pending import Candidate
 from memory.records import Record
 from memory.search_excerpt import excerpt
 from memory.store_view import Stored
-from memory.tools import to_json
+from memory.tools import Json, to_json
 
 MAX_RELATED, RELATED_EACH = 30, 3
 WHOLE_CHARS = 200  # a longer text is shown by its best sentence; a tool reads it whole
@@ -39,11 +39,16 @@ can. A refused call says what to mend. End your turn when every candidate is set
 
 
 def prompt(candidates: Sequence[Candidate], related: Iterable[Stored], *, scope: str, today: str) -> str:
-    rows = [to_json(shown(candidate)) for candidate in candidates]
-    records = [to_json(_record(stored)) for stored in related]
+    rows = [_row(shown(candidate)) for candidate in candidates]
+    records = [_row(_record(stored)) for stored in related]
     about = ["Records that may be about the same:", "<records>", *records, "</records>"] if records else []
     head = f"Today is {today}. Where they were said, and may be read again: {scope}."
     return "\n".join([head, "The candidates:", "<candidates>", *rows, "</candidates>", *about])
+
+
+def _row(fields: Json) -> str:
+    """The end of the mark around it cannot stand in it."""
+    return to_json(fields).replace("</", "<\\/")
 
 
 def related(candidates: Sequence[Candidate], search: Callable[[str], Sequence[Stored]]) -> Sequence[Stored]:

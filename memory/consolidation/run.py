@@ -8,7 +8,7 @@ by the next one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from memory.consolidation.commit import Commit
 from memory.consolidation.desk import Desk
 from memory.consolidation.guards import Bounds
 from memory.consolidation.journal import Change, Journal
+from memory.consolidation.lately import before_lately
 from memory.consolidation.ledger import Ledger
 from memory.consolidation.model import ConsolidationModel, ConsolidationRequest
 from memory.consolidation.outcome import Result, result_of, tell, verdict, work_of
@@ -26,7 +27,7 @@ from memory.consolidation.pending import Candidate
 from memory.consolidation.prompt import SYSTEM, prompt, related
 from memory.consolidation.schemas import SPECS
 from memory.consolidation.steps import Making
-from memory.consolidation.survival import counted, losses
+from memory.consolidation.survival import survival
 from memory.lint_rules import Rule
 from memory.model_end import ModelEnd, ModelHow
 from memory.reading_tools import ReadingTools
@@ -128,8 +129,10 @@ class ConsolidationRun:
             view = await asyncio.to_thread(parts.store.view)
             text = await asyncio.to_thread(self._prompt, view, now)
             used = await asyncio.to_thread(parts.usage.used_lately)
+            before = await asyncio.to_thread(self._before)
         overlay, ledger = Overlay(view), Ledger(self._by_id)
-        desk = self._desk(run, overlay, ledger, used=used, now=now)
+        bounds = Bounds(scope=self._snapshot.scope, candidates=self._by_id, used=used, before=before)
+        desk = self._desk(run, overlay, ledger, bounds=bounds, now=now)
         end = await self._ask(run, desk, text)
         await asyncio.to_thread(desk.close)
         self._planned = len(overlay.steps)
@@ -139,17 +142,22 @@ class ConsolidationRun:
         else:
             await _to_its_end(self._commit, run, overlay, ledger)
 
-    def _desk(self, run: Run, overlay: Overlay, ledger: Ledger, *, used: frozenset[Key], now: datetime) -> Desk:
+    def _desk(self, run: Run, overlay: Overlay, ledger: Ledger, *, bounds: Bounds, now: datetime) -> Desk:
         parts, scope = self._parts, self._snapshot.scope
         return Desk(
             overlay,
             ledger,
-            bounds=Bounds(scope=scope, candidates=self._by_id, used=used),
+            bounds=bounds,
             making=Making(candidates=self._by_id, scope=scope, now=now, run_id=run.id),
             reading=ReadingTools(overlay, emit=parts.emit, usage=parts.usage, redact=redact),
             asker=Asker(caller=WORKER.value, scope=scope, run_id=run.id),
             emit=parts.emit,
         )
+
+    def _before(self) -> Mapping[Key, Record]:
+        parts = self._parts
+        manifests = parts.commit.journals.manifests()
+        return before_lately(parts.store, manifests, scope=self._snapshot.scope, now=parts.clock.now())
 
     def _prompt(self, view: StoreView, now: datetime) -> str:
         scope, search = self._snapshot.scope, RecordSearch()
@@ -206,7 +214,7 @@ class ConsolidationRun:
     def _journal(self, run: Run, overlay: Overlay, ledger: Ledger, now: StoreView) -> Journal:
         """`now`: the store as it is; a record that somebody deleted meanwhile holds no candidate."""
         files = overlay.files()
-        lost = losses(overlay, self._snapshot.scope)
+        before = survival(overlay, self._snapshot.scope)
         changes = tuple(
             Change(
                 op=each.op,
@@ -216,12 +224,12 @@ class ConsolidationRun:
                 after=render(each.after) if each.after else None,
                 cited=each.cited,
                 into=each.into,
-                lost=lost.get(each.key, 0),
+                lost=before.losses.get(each.key, 0),
             )
             for each in files
         )
         keys = now.stored.keys() - {each.key for each in files if each.after is None} | {each.key for each in files if each.after}
-        counts = {"staging": len(self._by_id), "invalid": self._snapshot.invalid, **counted(overlay, self._snapshot.scope)}
+        counts = {"staging": len(self._by_id), "invalid": self._snapshot.invalid, "records": before.records, "specifics": before.specifics}
         ref = self._parts.emit.current()
         return Journal(
             run_id=run.id,

@@ -14,7 +14,7 @@ from typing import Any
 from memory.consolidation.overlay import Step
 from memory.consolidation.pending import Candidate, lowest
 from memory.consolidation.schemas import Writing
-from memory.records import STATUSES, KnowledgeKind, Record, RecordKind, Scope, Source, Status
+from memory.records import STATUSES, KnowledgeKind, Record, RecordKind, Scope, Source, Status, path_of
 from memory.store_view import Stored, StoreView
 from memory.tools import Json, ToolRefused
 from telemetry.memory_events import RecordOp
@@ -40,8 +40,7 @@ def step_of(writing: Writing, arguments: Json, view: StoreView, making: Making) 
 
 def _write(kind: RecordKind, arguments: Json, view: StoreView, making: Making) -> Step:
     slug, cited = arguments["slug"], tuple(dict.fromkeys(arguments["candidates"]))
-    if view.get(kind, slug):
-        raise ToolRefused("slug_taken", "there is a record of this slug", "edit that one, or take another slug")
+    _expect_free(kind, slug, view)
     return Step(op=RecordOp.WRITE, records={(kind, slug): _new(kind, slug, arguments, making, cited)}, cited=cited)
 
 
@@ -91,6 +90,8 @@ def _merge(kind: RecordKind, arguments: Json, view: StoreView, making: Making) -
     if slug in sources:
         raise ToolRefused("merges_itself", "the record that stays is also in `from`", "leave it out of `from`")
     merged = [_there(kind, each, view, making).record for each in sources]
+    if not view.get(kind, slug):
+        _expect_free(kind, slug, view)
     stays = _there(kind, slug, view, making).record if view.get(kind, slug) else None
     parts = [record for record in (stays, *merged) if isinstance(record, Record)]
     if len(parts) < 2:
@@ -128,6 +129,12 @@ def _there(kind: RecordKind, slug: str, view: StoreView, making: Making) -> Stor
     if found is None or not isinstance(found.record, Record) or not found.record.scope.admits(making.scope):
         raise ToolRefused("not_found", "there is no such record", "search for it with a query, and use the slug that it shows")
     return found
+
+
+def _expect_free(kind: RecordKind, slug: str, view: StoreView) -> None:
+    """Also of what is there and cannot be read: the commit would find it, and the whole run would be for nothing."""
+    if view.get(kind, slug) or any(stray.path == path_of(kind, slug) for stray in view.strays):
+        raise ToolRefused("slug_taken", "there is a record of this slug", "edit that one, or take another slug")
 
 
 def _new(kind: RecordKind, slug: str, arguments: Json, making: Making, cited: Sequence[str]) -> Record:

@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from memory.consolidation.overlay import Overlay
-from memory.consolidation.specifics import lost, specifics
+from memory.consolidation.specifics import Kept, specifics
 from memory.records import Record, Scope
 from memory.store_view import Key, StoreView
 
 
-def counted(overlay: Overlay, scope: Scope) -> Mapping[str, int]:
-    """How much there was before the run, in its scope."""
-    before = _texts(overlay.base, scope)
-    return {"records": len(before), "specifics": len(frozenset[str]().union(*map(specifics, before.values())))}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survival:
+    """`records` and `specifics`: how much there was before the run, in its scope. `losses`, of each record that the run changes: how
+    many specifics it takes with it; one that two of them had counts once.
+    """
+
+    records: int
+    specifics: int
+    losses: Mapping[Key, int]
 
 
-def losses(overlay: Overlay, scope: Scope) -> Mapping[Key, int]:
-    """Of the records that the run changes: how many specifics each takes with it; one that two of them had counts once."""
-    before, after = _texts(overlay.base, scope), list(_texts(overlay.view(), scope).values())
-    changed = [each.key for each in overlay.files() if each.key in before]
+def survival(overlay: Overlay, scope: Scope) -> Survival:
+    """Each text is looked through once: a commit waits for this."""
+    before, after = _texts(overlay.base, scope), _texts(overlay.view(), scope)
+    found = {text: specifics(text) for text in {*before.values(), *after.values()}}
+    kept = Kept(after.values(), known=found.__getitem__)
     counted_already: set[str] = set()
-    found: dict[Key, int] = {}
-    for key in changed:
-        gone = lost([before[key]], after) - counted_already
+    losses: dict[Key, int] = {}
+    for key in [each.key for each in overlay.files() if each.key in before]:
+        gone = {one for one in found[before[key]] if one not in kept} - counted_already
         counted_already |= gone
-        found[key] = len(gone)
-    return found
+        losses[key] = len(gone)
+    every = frozenset[str]().union(*(found[text] for text in before.values()))
+    return Survival(records=len(before), specifics=len(every), losses=losses)
 
 
 def _texts(view: StoreView, scope: Scope) -> dict[Key, str]:
-    return {(record.kind, record.slug): all_text(record) for record in _of(view, scope)}
-
-
-def _of(view: StoreView, scope: Scope) -> Sequence[Record]:
-    return [record for record in view.records() if record.scope == scope]
+    return {(record.kind, record.slug): all_text(record) for record in view.records() if record.scope == scope}
 
 
 def all_text(record: Record) -> str:

@@ -105,6 +105,7 @@ class Consolidating:
         self.waiting, self.history = EMPTY, Past()
         self.drained: asyncio.Queue[tuple[MemoryTrigger, TraceRef | None]] = asyncio.Queue()
         self.stuck = False
+        self.goes_on: Callable[[], bool] = lambda: True
         self._go_on = asyncio.Event()
         self.cancelled: list[tuple[Any, ...]] = []
         self.skipped: list[tuple[MemoryTrigger, MemoryReason]] = []
@@ -126,8 +127,11 @@ class Consolidating:
         self.skipped.append((trigger, reason))
         return Result(run_id="", status=MemoryStatus.SKIPPED, reason=reason)
 
-    async def drain(self, trigger: MemoryTrigger, *, link: TraceRef | None = None) -> Sequence[Result]:
+    async def drain(
+        self, trigger: MemoryTrigger, *, link: TraceRef | None = None, go_on: Callable[[], bool] = lambda: True
+    ) -> Sequence[Result]:
         self.drained.put_nowait((trigger, link))
+        self.goes_on = go_on
         self._one.begin("consolidation")
         try:
             if self.stuck:

@@ -279,6 +279,21 @@ async def test_who_is_sent_away_as_the_bot_ends_has_not_hung_up(ground: Ground) 
     assert ground.consolidator.cancelled == [(MemoryReason.INTERRUPTED,)]
 
 
+async def test_once_the_bot_ends_no_further_run_begins(ground: Ground) -> None:
+    ground.consolidator.stuck = True
+    async with ground.workers as workers:
+        workers.begin()
+        async with asyncio.TaskGroup() as group:
+            first, second = (group.create_task(workers.consolidate_now()) for _ in range(2))
+            await ground.consolidator.next()
+            assert ground.consolidator.goes_on()
+            workers.leave()
+            assert not ground.consolidator.goes_on(), "the wish under way ends with the run under way"
+            ground.consolidator.let_go()
+
+    assert len(first.result()) == 1 and second.result() == [] and ground.consolidator.drained.empty()
+
+
 async def test_a_run_that_ends_in_time_is_let_end(ground: Ground) -> None:
     ground.consolidator.waiting = FULL
     ground.consolidator.stuck = True

@@ -94,13 +94,20 @@ class Hand:
         found: list[dict[str, Any]] = (await self("staging_list"))["candidates"]
         return found
 
+    def claims(self) -> dict[str, str]:
+        """By id, as the prompt shows them."""
+        rows = self.request.prompt.partition("<candidates>\n")[2].partition("\n</candidates>")[0].splitlines()
+        return {one["id"]: one["claim"] for one in map(json.loads, rows)}
+
     async def write(self, slug: str, *ids: str, **changed: Any) -> dict[str, Any]:
+        """What it is to be is said in the words of the candidates, unless in others."""
+        claims = self.claims()
         fields = {
             "kind": "decision",
             "slug": slug,
             "title": "A note",
             "description": "When it comes up",
-            "content": f"What {slug} is.",
+            "content": "\n".join([f"What {slug} is.", *(claims[one] for one in ids if one in claims)]),
         }
         return await self("memory_write", **{**fields, "candidates": list(ids), **changed})
 

@@ -280,7 +280,7 @@ async def test_a_fault_of_our_own_ends_the_run_and_tells_where_but_no_text(tmp_p
     def broken(*_: Any, **__: Any) -> None:
         raise KeyError(CLAIM)
 
-    monkeypatch.setattr("memory.consolidation.run.losses", broken)
+    monkeypatch.setattr("memory.consolidation.run.survival", broken)
     bench = Bench(tmp_path, writes)
     stage(tmp_path, candidate(CLAIM))
 

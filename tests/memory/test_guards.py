@@ -15,7 +15,7 @@ from memory.records import KnowledgeKind, Record, RecordKind, Scope, Status, Tru
 from memory.usage import UsageLog
 from telemetry.memory_events import RecordUsed, UsageOp, UsageStatus
 from telemetry.troubles import Troubles
-from tests.memory.consolidating import Bench, Hand, candidate, stage
+from tests.memory.consolidating import Bench, Hand, candidate, stage, waiting
 from tests.memory.made_records import record
 
 FREEZE = "The freeze begins on Friday at 15:00, says Tanaka."
@@ -149,7 +149,8 @@ async def test_l601_each_rewriting_leaves_a_little_out(tmp_path: Path, monkeypat
 
 
 async def test_l601_what_is_named_with_its_reason_may_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    attack = Attack(tmp_path, monkeypatch, record(body=FREEZE))
+    said = candidate("The freeze begins on Thursday at 17:00 now.")
+    attack = Attack(tmp_path, monkeypatch, record(body=FREEZE), said=said)
 
     bench, answer = await attack._run(
         "declared",
@@ -334,3 +335,12 @@ async def test_c073_what_contradicts_an_old_record_replaces_it_and_is_named_ther
     old, new = bench.records()["decision/freeze-friday"], bench.records()["decision/freeze-thursday"]
     assert (old.status, old.replaced_by, new.status) == (Status.REPLACED, "freeze-thursday", Status.ACTIVE)
     assert "15:00" in old.body
+
+
+async def test_l608_what_somebody_said_is_filed_under_a_text_that_does_not_say_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attack = Attack(tmp_path, monkeypatch, said=candidate("Alice takes over billing from Bob on 2026-12-04."))
+
+    bench, rules = await attack.both("memory_write", **written(content="There was some talk."))
+
+    assert waiting(bench.insomnia) == [] and bench.bodies() == ["There was some talk."]
+    assert rules == {Rule.NOT_HELD}
