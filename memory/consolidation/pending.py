@@ -140,7 +140,7 @@ def candidate_from(fields: Mapping[str, Any], *, clean: Callable[[str], str] = r
         kind=RecordKind(fields["kind"]),
         claim=clean(claim),
         why_useful=clean(why),
-        confidence=_share(fields["confidence"]),
+        confidence=float(fields["confidence"]),
         scope=Scope(ScopeKind(kind), place),
         trust=Trust(fields["trust"]),
         session_id=_text(fields, "session_id", 64),
@@ -151,6 +151,8 @@ def candidate_from(fields: Mapping[str, Any], *, clean: Callable[[str], str] = r
         evidence=evidence,
     )
     _ = candidate.source  # ValueError where it could not be written down
+    if not 0 <= candidate.confidence <= 1:  # NaN is no number that a line could hold
+        raise ValueError("no confidence")
     return candidate
 
 
@@ -162,12 +164,6 @@ def _names_a_reply(evidence: Mapping[str, Any]) -> bool:
 def _is_writable(text: str) -> bool:
     """Half of a pair of surrogates is not."""
     return text.encode("utf-8", "replace").decode() == text
-
-
-def _share(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError("no number from 0 to 1")
-    return float(value)
 
 
 def _text(fields: Mapping[str, Any], name: str, most: int) -> str:

@@ -44,6 +44,11 @@ _WORDS = re.compile(rf"\b(?:{_DAYS}|{_MONTHS}|{_NUMBERS})\b", re.IGNORECASE)
 _NAME = re.compile(r"(?<=[^\s.!?。！？:：\n])[ \t]+([A-Z][\w'’-]{1,40})")
 # With a capital because a sentence begins: a name, where it is no word of grammar and stands nowhere without the capital.
 _FIRST = re.compile(r"(?:^|(?<=[.!?。！？:：\n]))[ \t>*#-]{0,8}([A-Z][a-z]{1,40})(?!\w)")
+_OPENING = """
+    again also always another because each every everybody however let never nobody note now only please remember since some thanks these
+    those today while yes
+"""
+_OPENERS = frozenset(_OPENING.split())
 _SMALL = re.compile(r"(?<![\w'’-])[a-z][a-z'’-]{1,40}")
 
 
@@ -53,7 +58,7 @@ def specifics(text: str) -> frozenset[str]:
     found = {match[0] for shape in (*_SHAPES, _WORDS) for match in shape.finditer(plain)}
     found |= {match[1] for match in _NAME.finditer(plain)}
     small = frozenset(_SMALL.findall(plain))
-    found |= {name for match in _FIRST.finditer(plain) if not is_grammar(name := match[1]) and name.casefold() not in small}
+    found |= {name for match in _FIRST.finditer(plain) if not is_grammar(name := match[1]) and name.casefold() not in small | _OPENERS}
     return frozenset(one for each in found if (one := flat(each).strip(".,:;-–")))
 
 

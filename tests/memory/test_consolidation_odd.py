@@ -22,7 +22,7 @@ CLAIM = "The freeze begins on Friday."
         ("confidence", float("nan")),
         ("confidence", float("inf")),
         ("confidence", 10**400),
-        ("confidence", True),
+        ("confidence", -1),
         ("excerpt", "half \ud800 of a sign"),
         ("trust", float("nan")),
         ("trust", ["user"]),
