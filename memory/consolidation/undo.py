@@ -70,7 +70,9 @@ class Undoer:
         with self._runs.locked(KEY) as mine:
             if not mine:
                 raise CannotUndo("a consolidation run is under way; try again when it has ended: insomnia status")
-            self._commit.finish_dead()
+            finished = self._commit.finish_dead()
+            if finished and finished.run_id not in self._runs.dead(KEY):  # one that took a run back, and died
+                tell(self._emit, finished.run_id, finished.done)
             plan = self.plan(run_id)
             if plan.conflicts:
                 refused = [change for change in plan.changes if change.path in plan.conflicts]

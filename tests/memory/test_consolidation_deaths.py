@@ -16,12 +16,12 @@ import pytest
 
 from memory import runs
 from memory.consolidation import commit, consolidator, journal, outcome, pending
-from memory.consolidation.undo import Undoer
+from memory.consolidation.undo import CannotUndo, Undoer
 from memory.run_ends import end_fields
 from memory.run_files import FINISHING
 from memory.store import Store, StoreConflict, StoreRefused
 from memory.store_audit import tell_unaudited
-from telemetry.memory_events import Disposition, RecordOp
+from telemetry.memory_events import Disposition, OperationStatus, RecordOp, RecordOperation
 from tests.bot.recording import RecordingEmit
 from tests.memory import consolidation_history
 from tests.memory.consolidating import Clock
@@ -110,6 +110,21 @@ def test_a_death_at_any_step_of_taking_a_run_back_leaves_all_of_it_or_nothing(ra
     assert history.ends[run_id].before == undone != done
     assert [left for *_, left in outcomes if left] == []
     assert [both for *both, _ in outcomes if sum(both) != 1] == [] and len({tuple(both) for *both, _ in outcomes}) == 2
+
+
+def test_taking_a_run_back_tells_what_was_taken_back_by_one_that_died(ram: Path) -> None:
+    history, found, emit = History(ram / "untold", phases=1), list[Moment](), RecordingEmit()
+    assert history.live()
+    *_, run_id = history.ends
+    steps = Watched(lambda _: found.append(history.moment()))
+    with stepped_store(steps):
+        Undoer(history.insomnia, emit=RecordingEmit(), clock=Clock(), disk=SteppedDisk(steps)).undo(run_id)
+    dead = next(moment for moment in found if [names for names, _ in moment.image.files if names[0].name == "journal.json"])
+
+    with revived(dead, ram / "dead") as left, pytest.raises(CannotUndo):
+        Undoer(left.insomnia, emit=emit, clock=Clock()).undo(run_id)
+
+    assert [fact.status for fact in emit.of(RecordOperation)] == [OperationStatus.APPLIED] * 4
 
 
 # -- people who do something to the files while nothing runs -------------------------------------------------------------
