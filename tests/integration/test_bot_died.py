@@ -49,7 +49,7 @@ async def test_what_kills_the_bot_each_time_is_given_up_told_and_counted(tmp_pat
             await told.start()
 
         answer = await told.answer_to("general", said["ts"])
-        other = told.slack.say("general", "tom", "A harmless one?", mention=True)
+        other = told.slack.say("general", "tom", "A harmless one.", mention=True)
         harmless = await told.answer_to("general", other["ts"])
         await told.stop()
 

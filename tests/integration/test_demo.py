@@ -16,6 +16,7 @@ STEPS = """
 old_thread_refetched answer_from_old_thread second_message_known others_messages_injected rotate_resets auto_compaction_resets
 compaction_inside_turn_asks_again resume_resets failed_fetch_not_marked trace_complete why_explains_reply bot_log_line status_line
 extract_staged audit_lines actionbar_follows consolidation_wrote memory_answers_elsewhere log_is_not_input hostile_model_contained
+account_switch_resets hibernate_resets inferred_compaction_resets
 """
 SECONDS = 300.0
 

@@ -47,7 +47,7 @@ async def test_replayed_and_retried_deliveries_are_one_answer(tmp_path: Path) ->
                 again = {**url.signed(body, at=float(headers["X-Slack-Request-Timestamp"]) + 1), "X-Slack-Retry-Num": "1"}
                 async with session.post(url.url, data=body, headers=again) as retried:
                     assert retried.status == 200
-        later = await told.ask(told.old_thread("Another thread."), "And now?")
+        later = await told.ask(told.old_thread("Another thread."), "Go on.")
         await told.stop()
 
         assert (answer.outcome, later.outcome) == ("answered", "answered")

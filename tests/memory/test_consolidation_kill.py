@@ -22,7 +22,7 @@ from tests.memory.talk import Log
 pytestmark = pytest.mark.kill
 
 ROOT = Path(__file__).parents[2]
-GUARD_SECONDS = 600.0
+GUARD_SECONDS = 1_800.0
 
 
 @pytest.mark.parametrize("kills, turns", [(200, 500), pytest.param(1_000, 2_000, marks=pytest.mark.soak)], ids=["200 kills", "1000 kills"])
