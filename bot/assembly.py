@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bot.app import App
+from bot.asides import Asides
+from bot.budgets import Budgets
 from bot.claude_cli import CliStarter
 from bot.claude_launch import Cli
 from bot.clock import SystemClock, system_zone
@@ -80,7 +82,9 @@ class Bot:
     listener: Callable[[], Listens]
 
 
-async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: Emit, web: SlackWeb, addresses: Addresses) -> Bot:
+async def assemble(
+    settings: Settings, workspace: Workspace, *, cli: Cli, emit: Emit, web: SlackWeb, addresses: Addresses, budgets: Budgets
+) -> Bot:
     try:
         me = await web.start()
         if not addresses.signing_secret:
@@ -129,6 +133,9 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
         me=me,
         clock=clock,
         emit=emit,
+        budgets=budgets,
+        tz=tz,
+        footer=settings.slack.footer,
     )
     app = App(
         inbox=inbox,
@@ -137,6 +144,7 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
         slack=web,
         responder=responder,
         whys=Whys(Explainer(workspace.traces_db), web, language=settings.language),
+        asides=Asides(web, inbox, language=settings.language, tz=tz, clock=clock),
         me=me,
         clock=clock,
         emit=emit,
@@ -151,6 +159,8 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
         emit=emit,
         accepted=app.accepted,
         wondered=app.wondered,
+        stop_asked=app.stop_asked,
+        refused=app.refused,
     )
 
     def listener() -> Listens:
@@ -180,6 +190,7 @@ def _routes(settings: Settings) -> dict[str, RouteSettings]:
             autocompact=r.autocompact,
             prefer=r.prefer,
             turn_seconds=r.turn_seconds,
+            budget_usd_day=r.budget_usd_day,
         )
         for name, r in settings.routes.items()
     }

@@ -243,6 +243,17 @@ class Inbox:
         """True the first time, for ever: what a person has to be told one single time."""
         return self._db.execute("INSERT OR IGNORE INTO told VALUES (?)", (what,)).rowcount > 0
 
+    def tell_once_a_day(self, what: str, day: str) -> bool:
+        """True the first time on this day; only the last day is remembered. Where the disk refuses, False: better than each time."""
+        try:
+            with self._writing():
+                if not self.tell_once(f"{what} {day}"):
+                    return False
+                self._db.execute("DELETE FROM told WHERE substr(what, 1, ?)=? AND what != ?", (len(what) + 1, f"{what} ", f"{what} {day}"))
+        except sqlite3.Error:
+            return False
+        return True
+
     @contextmanager
     def _writing(self) -> Iterator[float]:
         """One transaction, on disk when the block ends; gives the time."""

@@ -13,7 +13,7 @@ from typing import Any
 from bot.inbox import Inbox, Row
 from bot.messages import Change, Role
 from bot.routes import RouteSettings
-from bot.slack_events import Deleted, Edited, Ignored, Posted, Wondered, calls_somebody, is_late, mentioned, read_event
+from bot.slack_events import Deleted, Edited, Ignored, Posted, StopAsked, Wondered, calls_somebody, is_late, mentioned, read_event
 from bot.slack_text import Me, speaker_of
 from bot.thread_routes import MAX_BOT_STREAK, ThreadRoute, ThreadRoutes
 from telemetry.emit import Emit, Span
@@ -50,11 +50,14 @@ class Intake:
         emit: Emit,
         accepted: Callable[[Row, Span], None],
         wondered: Callable[[Wondered], None],
+        stop_asked: Callable[[StopAsked], None] = lambda by: None,
+        refused: Callable[[Posted], None] = lambda posted: None,
     ) -> None:
+        self._stop_asked, self._refused = stop_asked, refused
         self._inbox, self._threads, self._me, self._audience, self._routes = inbox, threads, me, audience, routes
         self._emit, self._accepted, self._wondered = emit, accepted, wondered
         self._passed_by: dict[Thread, str] = {}  # the newest reply in a thread that nobody watched
-        self._wonders: dict[str, None] = {}  # event ids of question marks, each of which is answered once
+        self._wonders: dict[str, None] = {}  # event ids of question marks and stops, each of which counts once
 
     def take(self, body: Mapping[str, Any]) -> None:
         """`body` is the event callback as Slack sent it."""
@@ -70,6 +73,9 @@ class Intake:
             case Wondered() as wondered:
                 if self._audience.admits(wondered.user) and self._is_first(str(body.get("event_id") or "")):
                     self._wondered(wondered)
+            case StopAsked() as by:
+                if self._audience.admits(by.user) and self._is_first(str(body.get("event_id") or "")):
+                    self._stop_asked(by)
             case Ignored() as ignored:
                 self._drop(ignored.reason, ignored.channel, ignored.ts)
 
@@ -98,6 +104,8 @@ class Intake:
         else:
             self._keep_if_watched(p.thread, p.ts, change, p.body)
             self._drop(why_not, p.thread.channel, p.ts)
+            if why_not is DropReason.NOT_ALLOWED:
+                self._refused(p)
 
     def _why_not(self, p: Posted) -> DropReason | None:
         """None: it is addressed to the bot by somebody who may."""

@@ -69,6 +69,7 @@ class PersistentSession:
         self._resumable = bool(self.session_id)
         self._ever_started = self._resumed = self._answered_since_start = False
         self._loss: Loss | None = None
+        self._spared = False
         self._lock = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -223,6 +224,10 @@ class PersistentSession:
             self._answered(occupied)
         return reply
 
+    def spare_process(self) -> None:
+        """The turn under way is about to be cancelled, and nothing is wrong with it: the driver interrupts it, and the context stays."""
+        self._spared = True
+
     async def compact(self) -> None:
         """The bot's own `/compact`, between turns; its boundary tells what was forgotten. A failed one changes nothing."""
         await self._ask(lambda process, on: process.compact(on_event=on, seconds=COMPACT_SECONDS), lambda _: None)
@@ -239,11 +244,14 @@ class PersistentSession:
             on_event(event)
 
         self._enter(SessionState.BUSY)
-        self.hung_compacting = False
+        self.hung_compacting = self._spared = False
         try:
             answer = await send(process, watch)
         except BaseException as e:
-            await self._give_up(self._lost_by(e))
+            if self._spared and isinstance(e, asyncio.CancelledError) and process.alive:
+                self._enter(SessionState.IDLE)
+            else:
+                await self._give_up(self._lost_by(e))
             raise
         self._enter(SessionState.IDLE)
         return Reply(answer, epoch, moved[-1] if moved else None)

@@ -54,6 +54,12 @@ class SlackPort(Protocol):
 
     async def delete(self, channel: str, ts: str) -> None: ...
 
+    async def react(self, channel: str, ts: str, name: str, *, on: bool) -> None:
+        """The bot's own reaction on a message, put there or taken away. Does nothing where the app may not."""
+
+    async def set_working(self, channel: str, thread_ts: str, *, on: bool) -> None:
+        """Shows Slack's own stop button, where Slack and the app's scopes have it; does nothing elsewhere."""
+
     async def set_status(self, channel: str, thread_ts: str, status: str) -> None:
         """An empty status clears it."""
 
@@ -140,13 +146,23 @@ class Cleared:
 
 
 @dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The turn was given up from our side. What it cost all the same, by model, in USD."""
+
+    at: float
+    cost_by_model: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class ApiRetry:
     at: float
     attempt: int
     error: str
 
 
-StreamEvent = CallStarted | CallEnded | ToolStarted | ToolEnded | Compacting | Compacted | CompactionGaveUp | Cleared | ApiRetry
+StreamEvent = (
+    CallStarted | CallEnded | ToolStarted | ToolEnded | Compacting | Compacted | CompactionGaveUp | Cleared | Interrupted | ApiRetry
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,6 +132,7 @@ class Status:
 
     def __init__(self, slack: SlackPort, message: Message, *, clock: Clock) -> None:
         self._slack, self._message, self._clock = slack, message, clock
+        self._working = False
         self._refreshing: asyncio.Task[None] | None = None
 
     async def show(self, words: str) -> None:
@@ -147,9 +148,13 @@ class Status:
             await asyncio.gather(task, return_exceptions=True)  # its end only: a cancellation of ours goes on
 
     async def _keep(self, words: str) -> None:
+        await self._set(words)
+        if not self._working:
+            self._working = True
+            await self._work(on=True)
         while True:
-            await self._set(words)
             await self._clock.sleep(STATUS_REFRESH_SECONDS)
+            await self._set(words)
 
     async def _set(self, words: str) -> None:
         with suppress(SlackError):  # a courtesy; the adapter counts the failure
@@ -160,7 +165,11 @@ class Status:
 
     async def __aexit__(self, *_: object) -> None:
         await self.settle()
-        await self._set("")
+        await asyncio.gather(self._set(""), *([self._work(on=False)] if self._working else []))
+
+    async def _work(self, *, on: bool) -> None:
+        with suppress(SlackError):  # a courtesy, too
+            await self._slack.set_working(self._message.thread.channel, self._message.thread.ts, on=on)
 
 
 class _Refused(Exception):

@@ -10,8 +10,12 @@ import math
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
 
+from bot.budgets import Budgets, Spent
+from bot.footer import footer_line
 from bot.inbox import Row
 from bot.intake import Audience, root_attributes
 from bot.messages import GateSummary, Message, Role, Said, Speaker
@@ -22,11 +26,12 @@ from bot.router import Answered, Router, TurnFailed
 from bot.routes import Destination
 from bot.sessions import Sessions
 from bot.slack_text import Me
+from bot.stops import Stopped, Stops
 from bot.thread_routes import ThreadRoutes
 from bot.thread_sections import Section, ThreadReader
 from bot.words import HISTORY_UNREAD, NO_ANSWER, Language, Sentence, language_of, say
 from telemetry.emit import Emit, Span
-from telemetry.events import FailReason, Outcome
+from telemetry.events import FailReason, Injection, Outcome
 from telemetry.names import Attr, SpanName
 
 REREAD = "reread"
@@ -40,6 +45,9 @@ class Ended:
     reason: FailReason | None = None
     first_token_at: float | None = None
     session_id: str = ""
+
+
+STOPPED = Ended(outcome=Outcome.CANCELLED, reason=FailReason.STOPPED)
 
 
 class Responder:
@@ -57,7 +65,11 @@ class Responder:
         me: Me,
         clock: Clock,
         emit: Emit,
+        budgets: Budgets,
+        tz: tzinfo,
+        footer: bool = False,
     ) -> None:
+        self._budgets, self._tz, self._footer, self._stops = budgets, tz, footer, Stops()
         self._sessions, self._router, self._reader, self._replies, self._slack = sessions, router, reader, replies, slack
         self._threads, self._audience, self._language, self._me, self._clock, self._emit = threads, audience, language, me, clock, emit
 
@@ -78,15 +90,21 @@ class Responder:
         said = await self._reader.said(message.body, verified=allowed)
         if not said.text and message.opens_thread:
             return await self._greet(message, said)
+        if (spent := self._budgets.spent_up(to.route.name)) is not None:
+            return await self._apologise(message, said.text, FailReason.BUDGET, values=self._in_words(spent))
         session = self._sessions.session_for(to)
         reread = said.text.lower().split(maxsplit=1)[:1] == [REREAD] and not message.opens_thread
         async with Status(self._slack, message, clock=self._clock) as status:
             await status.show(say(Sentence.STATUS_THINKING, self._lang(said.text)))
             try:
-                answered, gate = await self._router.answer(session, message, said, verified=allowed, reread=reread)
+                async with self._stops.stoppable(message.row, session):
+                    answered, gate = await self._router.answer(session, message, said, verified=allowed, reread=reread)
+            except Stopped:
+                await status.settle()
+                ended = await self.say_stopped(message, said.text)
             except TurnFailed as e:
                 await status.settle()
-                ended = await self._apologise(message, said.text, e.reason, seconds=to.route.turn_seconds)
+                ended = await self._apologise(message, said.text, e.reason, values={"minutes": math.ceil(to.route.turn_seconds / 60)})
             else:
                 await status.settle()
                 ended = await self._give(session, message, said, answered, gate)
@@ -98,7 +116,7 @@ class Responder:
         return (*users, *self._audience.bots) if users else None
 
     async def _give(self, session: PersistentSession, message: Message, said: Said, answered: Answered, gate: GateSummary) -> Ended:
-        text = "\n\n".join([answered.text, *self._honest_lines(answered.section, said.text)])
+        text = "\n\n".join([answered.text, *self._honest_lines(answered.section, said.text), *self._footers(answered.section, said.text)])
         try:
             delivered = await self._replies.post(message, text, outcome=Outcome.ANSWERED, trace_id=self._trace_id(), gate=gate)
         except ReplyLost as e:
@@ -123,6 +141,13 @@ class Responder:
             return [say(Sentence.HISTORY_INCOMPLETE_OF if known else Sentence.HISTORY_INCOMPLETE, lang, **values)]
         return [say(HISTORY_UNREAD[section.failed], lang)] if section.failed is not None else []
 
+    def _footers(self, section: Section, text: str) -> Sequence[str]:
+        if not self._footer:
+            return []
+        put_in, since = len(section.messages), section.injection is Injection.DELTA
+        read, added = (0, put_in) if since else (put_in, 0)
+        return [footer_line(self._lang(text), read=read, added=added, omitted=section.omitted, trace_id=self._trace_id())]
+
     async def settle(self, to: Destination) -> None:
         session = self._sessions.peek_session(to.key)
         if session is None:
@@ -142,15 +167,33 @@ class Responder:
         self._threads.answered(message.thread, by_bot=said.speaker.role is Role.BOT)
         return Ended(outcome=Outcome.ANSWERED)
 
-    async def _apologise(self, message: Message, text: str, reason: FailReason, *, seconds: float = 0.0) -> Ended:
+    def stop(self, row: int) -> bool:
+        """The turn of this message ends without its answer. False: it is not being answered, or its answer is there already."""
+        return self._stops.stop(row)
+
+    async def say_stopped(self, message: Message, text: str) -> Ended:
+        words = say(Sentence.STOPPED, self._lang(text))
+        with suppress(ReplyLost):  # whoever stopped it knows; the adapter counts the failure
+            await self._replies.post(message, words, outcome=Outcome.CANCELLED, trace_id=self._trace_id(), gate=None)
+        return STOPPED
+
+    def _in_words(self, spent: Spent) -> Mapping[str, object]:
+        return {"limit": f"{spent.limit_usd:.2f}", "until": f"{datetime.fromtimestamp(spent.until, self._tz):%H:%M %Z}"}
+
+    async def _apologise(self, message: Message, text: str, reason: FailReason, *, values: Mapping[str, object] | None = None) -> Ended:
         lang, trace_id = self._lang(text), self._trace_id()
-        why = say(NO_ANSWER[reason], lang, minutes=math.ceil(seconds / 60))
+        why = say(NO_ANSWER[reason], lang, **(values or {}))
         line = f"{why} ({say(Sentence.TRACE, lang, trace=trace_id[:8])})"
         try:
             await self._replies.post(message, line, outcome=Outcome.FAILED, trace_id=trace_id, gate=None)
         except ReplyLost as e:
             return Ended(outcome=Outcome.FAILED, reason=e.reason)
         return Ended(outcome=Outcome.FAILED, reason=reason)
+
+    async def say_aside(self, row: Row, sentence: Sentence) -> None:
+        """In the thread of a message that has no end yet."""
+        with suppress(SlackError):
+            await self._slack.post(row.thread.channel, say(sentence, self._lang(str(row.body.get("text") or ""))), thread_ts=row.thread.ts)
 
     async def tell_not_routed(self, row: Row) -> None:
         lang = self._lang(str(row.body.get("text") or ""))

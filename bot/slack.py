@@ -29,6 +29,9 @@ CALL_SECONDS = 20.0
 SOON_SECONDS = 0.05  # a clock that wakes a little early is no reason to wait anew
 RATE_LIMITED = frozenset({"ratelimited", "rate_limited"})
 CHANNEL_SECONDS = 600.0
+# What an app without the scope, or a workspace without the feature, is told for ever.
+NOT_GRANTED = frozenset({"missing_scope", "unknown_method", "no_permission", "not_allowed_token_type", "feature_not_enabled"})
+NOTHING_TO_DO = frozenset({"already_reacted", "no_reaction", "message_not_found", "thread_not_found"})
 UNKNOWN_USER = frozenset({"user_not_found", "user_not_visible"})  # and it stays so
 NAMES_KEPT = 10_000
 LOGGER = logging.getLogger("insomnia.slack")  # Slack's libraries print whole bodies at DEBUG
@@ -56,6 +59,7 @@ class SlackWeb:
         self._names: dict[str, str] = {}
         self._channels: dict[str, Channel] = {}
         self._learnt: dict[str, float] = {}  # when, by the monotonic clock
+        self._not_granted: set[str] = set()  # methods that are a courtesy, and that this app may not use
         self._put_off: dict[tuple[str, str], float] = {}  # kind of call -> until when Slack wants no more of it
 
     async def start(self) -> Me:
@@ -108,6 +112,25 @@ class SlackWeb:
 
     async def delete(self, channel: str, ts: str) -> None:
         await self._call("chat.delete", channel=channel, ts=ts)
+
+    async def react(self, channel: str, ts: str, name: str, *, on: bool) -> None:
+        await self._courtesy("reactions.add" if on else "reactions.remove", channel=channel, timestamp=ts, name=name)
+
+    async def set_working(self, channel: str, thread_ts: str, *, on: bool) -> None:
+        status = "processing" if on else "active"
+        await self._courtesy("agents.sessions.setStatus", channel_id=channel, thread_ts=thread_ts, status=status)
+
+    async def _courtesy(self, method: str, **args: str) -> None:
+        """Nobody misses what the app was not given: it is counted once, and not tried again."""
+        if method in self._not_granted:
+            return
+        try:
+            await self._call(method, **args)
+        except SlackError as e:
+            if e.code in NOT_GRANTED:
+                self._not_granted.add(method)
+            elif e.code not in NOTHING_TO_DO:
+                raise
 
     async def set_status(self, channel: str, thread_ts: str, status: str) -> None:
         await self._call("assistant.threads.setStatus", channel_id=channel, thread_ts=thread_ts, status=status)

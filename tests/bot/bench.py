@@ -8,11 +8,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any
 
 from bot.app import App
+from bot.asides import Asides
+from bot.budgets import Budgets
 from bot.inbox import Inbox
 from bot.intake import Audience, Intake
 from bot.persistent_session import PersistentSession, SessionParts
@@ -84,6 +86,9 @@ class Bench:
         bots: Sequence[str] = (),
         language: str = "en",
         me: Me = ME,
+        budget: float = 0.0,
+        footer: bool = False,
+        tz: tzinfo = UTC,
         before: Bench | None = None,
     ) -> None:
         self.folder, self.settings = folder, settings or routes()
@@ -92,6 +97,10 @@ class Bench:
         self.claude: FakeClaude = before.claude if before else FakeClaude()
         self.emit, self.explains = RecordingEmit(), FakeExplains()
         self.db: sqlite3.Connection = open_state(folder / "state.db")
+        limits = {name: route.budget_usd_day for name, route in self.settings.items()}
+        self.budgets = Budgets(folder / "spent.json", clock=self.clock, tz=tz, limits=limits, overall=budget)
+        self.budgets.told = self.emit
+        self.emit.listeners.append(self.budgets.hear)
         boot = "second" if before else "first"
         self.inbox, self.threads = Inbox(self.db, clock=self.clock), ThreadRoutes(self.db, clock=self.clock, boot=boot)
         self.sessions = Sessions(self._parts())
@@ -110,6 +119,9 @@ class Bench:
             me=me,
             clock=self.clock,
             emit=self.emit,
+            budgets=self.budgets,
+            tz=tz,
+            footer=footer,
         )
         self.app = App(
             inbox=self.inbox,
@@ -118,6 +130,7 @@ class Bench:
             slack=self.slack,
             responder=self.responder,
             whys=Whys(self.explains, self.slack, language=language),
+            asides=Asides(self.slack, self.inbox, language=language, tz=tz, clock=self.clock),
             me=me,
             clock=self.clock,
             emit=self.emit,
@@ -131,6 +144,8 @@ class Bench:
             emit=self.emit,
             accepted=self.app.accepted,
             wondered=self.app.wondered,
+            stop_asked=self.app.stop_asked,
+            refused=self.app.refused,
         )
 
     def _parts(self) -> SessionParts:

@@ -114,6 +114,7 @@ class FakeSlack:
         self.channels = {c.id: c for c in CHANNELS}
         self.names = {"U1": "Ann", "U2": "Bob", "U9": "Mallory", ME.user_id: "Insomnia"}
         self.messages: dict[tuple[str, str], dict[str, Any]] = {}  # (channel, ts)
+        self.reactions: set[tuple[str, str, str]] = set()  # (channel, ts, name): the bot's
         self.faults: dict[str, deque[Fault | None]] = {}
         self.calls: list[SlackCall] = []
         self.page_size = 1_000
@@ -178,6 +179,13 @@ class FakeSlack:
     async def delete(self, channel: str, ts: str) -> None:
         await self._called(SlackCall("delete", channel, ts))
         self.messages.pop((channel, ts), None)
+
+    async def react(self, channel: str, ts: str, name: str, *, on: bool) -> None:
+        await self._called(SlackCall("react" if on else "unreact", channel, text=name, thread_ts=ts))
+        (self.reactions.add if on else self.reactions.discard)((channel, ts, name))
+
+    async def set_working(self, channel: str, thread_ts: str, *, on: bool) -> None:
+        await self._called(SlackCall("set_working", channel, thread_ts, "processing" if on else "active"))
 
     async def set_status(self, channel: str, thread_ts: str, status: str) -> None:
         await self._called(SlackCall("set_status", channel, thread_ts, status))
