@@ -18,17 +18,21 @@ from bot.asides import Asides
 from bot.eyes import Eyes
 from bot.inbox import WITHDRAWN, Inbox, Row
 from bot.messages import Channel, ChannelKind, Message
+from bot.patience import GivenUp, Patience
 from bot.ports import Clock, SlackError, SlackPort
 from bot.responder import STOPPED, Ended, Responder
 from bot.routes import Destination, RouteSettings, destination, may_share
 from bot.slack_events import Posted, StopAsked, Wondered, asks_stop, asks_why
 from bot.slack_text import Me
+from bot.state_db import disk_refusal
 from bot.thread_routes import ThreadRoutes
 from bot.whys import Whys
+from bot.words import Sentence
 from telemetry.emit import Emit, Span
-from telemetry.events import DropReason, LaneDepth, LaneWaited, MessageDropped, Outcome, ReplyEnded, Thread
+from telemetry.events import DropReason, LaneDepth, LaneWaited, MessageDropped, Outcome, ReplyEnded, StateTrouble, StateTroubled, Thread
 from telemetry.names import Attr, SpanName
 
+NOT_TAKEN_REMEMBERED = 1_000
 KIND_BY_TYPE = {"channel": ChannelKind.PUBLIC, "im": ChannelKind.DIRECT}
 
 
@@ -67,6 +71,8 @@ class App:
         self._doors: dict[str, asyncio.Lock] = {}  # one a channel: its messages enter their lane in the order of arrival
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False
+        self._not_taken: dict[tuple[str, str], None] = {}  # messages of which it was said; Slack delivers each of them four times
+        self._patience = Patience(clock=clock, emit=emit, ending=lambda: self._draining)
         self._recovered: frozenset[int] = frozenset()  # rows of an earlier process
 
     # -- entering ------------------------------------------------------------------------------------------------------
@@ -80,6 +86,16 @@ class App:
     def refused(self, p: Posted) -> None:
         """Not on the list of people who may ask."""
         self._own(self._asides.refuse(p.thread.channel, p.user, str(p.body.get("text") or ""), thread_ts=p.thread.ts))
+
+    def not_taken(self, p: Posted, error: BaseException) -> None:
+        """It could not be stored, and Slack was not told that it arrived: it comes again, for some minutes."""
+        refusal = disk_refusal(error) or type(error).__name__
+        self._emit(StateTroubled(trouble=StateTrouble.NOT_TAKEN, error=refusal))
+        if (p.thread.channel, p.ts) not in self._not_taken:
+            self._not_taken[p.thread.channel, p.ts] = None
+            if len(self._not_taken) > NOT_TAKEN_REMEMBERED:
+                del self._not_taken[next(iter(self._not_taken))]
+            self._own(self._responder.say_to(p.thread, str(p.body.get("text") or ""), Sentence.NOT_TAKEN))
 
     def recover(self) -> int:
         """What an earlier process accepted and did not end is answered now; each is a new trace, linked to the one before."""
@@ -95,7 +111,15 @@ class App:
     async def _enter(self, row: Row, span: Span) -> None:
         async with self._doors.setdefault(row.thread.channel, asyncio.Lock()):
             channel = await self._channel(row)
-            to = self._destination(row, channel)
+            try:
+                to = await self._patience.insist(
+                    lambda: self._destination(row, channel),
+                    trouble=StateTrouble.NOT_BEGUN,
+                    tell=lambda: self._responder.say_aside(row, Sentence.KEPT_FOR_LATER),
+                )
+            except GivenUp:
+                _leave_open(span)
+                return
         if to is None:
             await self._not_routed(row, span)
             return
@@ -144,7 +168,7 @@ class App:
     def _drop(self, row: Row, span: Span, reason: DropReason, route: str) -> None:
         with self._emit.within(span):
             self._emit(MessageDropped(reason=reason, route=route, channel=row.thread.channel, message_ts=row.ts))
-        self._inbox.end(row.id, Outcome.DROPPED, reason.value)
+        self._end(row, Outcome.DROPPED, reason.value)
         span.set({Attr.REPLY_OUTCOME: Outcome.DROPPED.value, Attr.REPLY_REASON: reason.value})
         span.end()
 
@@ -230,7 +254,15 @@ class App:
             self._drop(w.row, w.span, DropReason.IGNORED_EVENT, w.to.route.name)
             self._eyes.ended(w.row.id)
             return
-        self._inbox.begin(w.row.id)
+        try:
+            await self._patience.insist(
+                lambda: self._inbox.begin(w.row.id),
+                trouble=StateTrouble.NOT_BEGUN,
+                tell=lambda: self._responder.say_aside(w.row, Sentence.KEPT_FOR_LATER),
+            )
+        except GivenUp:
+            _leave(w)
+            return
         with self._emit.within(w.span):
             self._emit(LaneWaited(route=w.to.route.name, seconds=waited))
             try:
@@ -256,7 +288,7 @@ class App:
 
     def _close(self, w: _Waiting, ended: Ended) -> None:
         self._eyes.ended(w.row.id)
-        self._inbox.end(w.row.id, ended.outcome, ended.reason.value if ended.reason else "")
+        self._end(w.row, ended.outcome, ended.reason.value if ended.reason else "")
         w.span.set({Attr.REPLY_OUTCOME: ended.outcome.value})
         if ended.session_id:
             w.span.set({Attr.GEN_AI_CONVERSATION_ID: ended.session_id})
@@ -278,6 +310,19 @@ class App:
         w.span.end()
         if ended.outcome is Outcome.ANSWERED:
             self._turn_ended(w.to.route.name, w.to.key, ended.session_id)
+
+    def _end(self, row: Row, outcome: Outcome, reason: str) -> None:
+        try:
+            self._inbox.end(row.id, outcome, reason)
+        except Exception as e:
+            if not disk_refusal(e):
+                raise
+            self._own(self._end_later(row, outcome, reason))
+
+    async def _end_later(self, row: Row, outcome: Outcome, reason: str) -> None:
+        """It has its end in Slack. A bot that does not live to write it down finds the message open."""
+        with suppress(GivenUp):
+            await self._patience.insist(lambda: self._inbox.end(row.id, outcome, reason), trouble=StateTrouble.NOT_ENDED)
 
     def _depth(self, key: str) -> int:
         """Messages that wait or are being answered."""
@@ -318,7 +363,11 @@ def _complain(what: str, error: BaseException) -> None:
 
 
 def _leave(w: _Waiting) -> None:
-    """Not answered by this process: the row stays open, and the next one answers it."""
     w.wait.end()
-    w.span.set({Attr.REPLY_OUTCOME: Outcome.CANCELLED.value})
-    w.span.end()
+    _leave_open(w.span)
+
+
+def _leave_open(span: Span) -> None:
+    """Not answered by this process: the row stays open, and the next one answers it."""
+    span.set({Attr.REPLY_OUTCOME: Outcome.CANCELLED.value})
+    span.end()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from bot.app import App
 from bot.asides import Asides
@@ -18,6 +18,7 @@ from bot.config import Settings
 from bot.explain.explainer import Explainer
 from bot.inbox import Inbox
 from bot.intake import Audience, Intake
+from bot.looking_back import LookingBack
 from bot.memory_parts import extractor_for, look_after_store, reading_tools_for
 from bot.memory_tools import resident_tools
 from bot.memory_workers import MemoryWorkers
@@ -32,12 +33,14 @@ from bot.sessions import Sessions
 from bot.slack import SlackWeb
 from bot.slack_http import EventsApi
 from bot.slack_socket import SocketMode
-from bot.state_db import open_state
+from bot.state_db import is_damage
+from bot.state_rescue import open_or_rescue
 from bot.thread_routes import ThreadRoutes
 from bot.thread_sections import ThreadReader
 from bot.whys import Whys
 from bot.workspace import Control, Workspace
 from telemetry.emit import Emit
+from telemetry.events import StateTrouble, StateTroubled
 
 EMBEDDED_ACCOUNT = "embedded"
 NO_KEY = "insomnia-embedded"  # the CLI starts only with some key; endpoints without credentials ignore it
@@ -76,15 +79,27 @@ class Listens(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bot:
+    """`look_back`: for what a lost `state.db` held, once events arrive; does nothing where none was lost."""
+
     app: App
     sessions: Sessions
     memory: MemoryWorkers
     listener: Callable[[], Listens]
+    look_back: Callable[[], Awaitable[None]]
 
 
 async def assemble(
-    settings: Settings, workspace: Workspace, *, cli: Cli, emit: Emit, web: SlackWeb, addresses: Addresses, budgets: Budgets
+    settings: Settings,
+    workspace: Workspace,
+    *,
+    cli: Cli,
+    emit: Emit,
+    web: SlackWeb,
+    addresses: Addresses,
+    budgets: Budgets,
+    broken: Callable[[], None],
 ) -> Bot:
+    """`broken` is called when `state.db` turns out to be damaged."""
     try:
         me = await web.start()
         if not addresses.signing_secret:
@@ -93,8 +108,11 @@ async def assemble(
     except SlackError as e:
         variable = "SLACK_APP_TOKEN" if e.method == "apps.connections.open" else "SLACK_BOT_TOKEN"
         raise CannotRun(f"Slack refused {e.method} ({e.code}). Check {variable}, and SLACK_API_URL where it is set.") from e
-    clock, db = SystemClock(), open_state(workspace.state_db)
+    clock = SystemClock()
+    db, rescued = open_or_rescue(workspace.state_db, clock=clock)
     tz = settings.zone or system_zone()
+    if rescued is not None:
+        emit(StateTroubled(trouble=StateTrouble.DAMAGED, error="damaged", open_messages=rescued.open_messages))
     inbox, threads = Inbox(db, clock=clock), ThreadRoutes(db, clock=clock, boot=uuid.uuid4().hex)
     routes = _routes(settings)
     await asyncio.to_thread(look_after_store, workspace.state, emit)
@@ -161,17 +179,30 @@ async def assemble(
         wondered=app.wondered,
         stop_asked=app.stop_asked,
         refused=app.refused,
+        not_taken=app.not_taken,
     )
+
+    def take(body: Mapping[str, Any]) -> None:
+        try:
+            intake.take(body)
+        except Exception as e:
+            if is_damage(e):
+                broken()
+            raise
+
+    async def look_back() -> None:
+        if rescued is not None:
+            await LookingBack(web, take=take, me=me, clock=web.time).look(web.member_of(), team=web.team)
 
     def listener() -> Listens:
         """Bolt opens a session as it is made: only once everything else stands."""
-        take, doubt = intake.take, sessions.doubt_delivery
+        doubt, clock = sessions.doubt_delivery, web.time
         if not addresses.signing_secret:
             return SocketMode(web.client, addresses.app_token, take=take, doubt=doubt, clock=clock, emit=emit)
         host, port = settings.slack.listen_host, settings.slack.listen_port
         return EventsApi(addresses.signing_secret, host=host, port=port, take=take, doubt=doubt, clock=clock, emit=emit)
 
-    return Bot(app=app, sessions=sessions, memory=memory, listener=listener)
+    return Bot(app=app, sessions=sessions, memory=memory, listener=listener, look_back=look_back)
 
 
 def _routes(settings: Settings) -> dict[str, RouteSettings]:

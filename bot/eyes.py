@@ -23,7 +23,8 @@ CLOSE_SECONDS = 5.0
 class _Sign:
     channel: str
     ts: str
-    asked: bool  # Slack was asked for it, by this process or the one before
+    there: bool  # an earlier process may have put it there
+    asked: bool = False  # this one has asked Slack for it
     showing: asyncio.Task[None] | None = None
 
 
@@ -35,7 +36,7 @@ class Eyes:
 
     def waits(self, row: int, channel: str, ts: str, *, again: bool) -> None:
         """`again`: an earlier process took it, and may have put the sign there."""
-        sign = self._signs[row] = _Sign(channel, ts, asked=again)
+        sign = self._signs[row] = _Sign(channel, ts, there=again)
         sign.showing = self._own(self._show(sign))
 
     def begun(self, row: int) -> None:
@@ -47,7 +48,7 @@ class Eyes:
     def ended(self, row: int) -> None:
         self.begun(row)
         sign = self._signs.pop(row, None)
-        if sign is not None and sign.asked:
+        if sign is not None and (sign.asked or sign.there):
             self._own(self._take_away(sign))
 
     async def _show(self, sign: _Sign) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from bot.messages import Change
 from bot.ports import Clock
+from bot.state_db import as_the_disk_allows
 from telemetry.events import Outcome, Thread, TraceRef
 
 KEPT_MESSAGES = 200  # of one thread; more are cheaper to read again than to keep
@@ -181,8 +182,9 @@ class Inbox:
         return int(self._db.execute("SELECT coalesce(max(seq), 0) FROM said").fetchone()[0])
 
     def carried(self, thread: Thread, *, before: str, upto: int) -> None:
-        """What had arrived by `upto` and is older than `before` has been in an answered prompt, or in a full read."""
-        with self._writing():
+        """What had arrived by `upto` and is older than `before` has been in an answered prompt, or in a full read. Not noted, it is only
+        looked at again."""
+        with as_the_disk_allows(), self._writing():
             self._empty(f"{_HERE} AND ts < ? AND seq <= ?", (*_thread(thread), before, upto))
             self._db.execute(
                 f"UPDATE threads SET lost_ts='', lost_seq=0 WHERE {_THIS} AND lost_ts < ? AND lost_seq <= ?",

@@ -52,8 +52,9 @@ class Intake:
         wondered: Callable[[Wondered], None],
         stop_asked: Callable[[StopAsked], None] = lambda by: None,
         refused: Callable[[Posted], None] = lambda posted: None,
+        not_taken: Callable[[Posted, BaseException], None] = lambda posted, error: None,
     ) -> None:
-        self._stop_asked, self._refused = stop_asked, refused
+        self._stop_asked, self._refused, self._not_taken = stop_asked, refused, not_taken
         self._inbox, self._threads, self._me, self._audience, self._routes = inbox, threads, me, audience, routes
         self._emit, self._accepted, self._wondered = emit, accepted, wondered
         self._passed_by: dict[Thread, str] = {}  # the newest reply in a thread that nobody watched
@@ -143,6 +144,7 @@ class Intake:
         except BaseException as e:
             span.fail(type(e).__name__)
             span.end()
+            self._not_taken(p, e)
             raise
         if (younger := self._passed_by.pop(p.thread, "")) > p.ts:
             self._inbox.miss(p.thread, younger)  # it overtook this message, and was let go

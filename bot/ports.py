@@ -47,6 +47,9 @@ class SlackPort(Protocol):
 
     async def replies(self, channel: str, thread_ts: str, *, cursor: str = "", limit: int = 1000) -> Page: ...
 
+    async def history(self, channel: str, *, limit: int) -> Page:
+        """The newest messages of a channel, newest first, replies left out."""
+
     async def post(self, channel: str, text: str, *, thread_ts: str, metadata: Mapping[str, Any] | None = None) -> Posted: ...
 
     async def whisper(self, channel: str, user: str, text: str, *, thread_ts: str) -> None:

@@ -31,7 +31,7 @@ from bot.thread_routes import ThreadRoutes
 from bot.thread_sections import Section, ThreadReader
 from bot.words import HISTORY_UNREAD, NO_ANSWER, Language, Sentence, language_of, say
 from telemetry.emit import Emit, Span
-from telemetry.events import FailReason, Injection, Outcome
+from telemetry.events import FailReason, Injection, Outcome, Thread
 from telemetry.names import Attr, SpanName
 
 REREAD = "reread"
@@ -191,9 +191,13 @@ class Responder:
         return Ended(outcome=Outcome.FAILED, reason=reason)
 
     async def say_aside(self, row: Row, sentence: Sentence) -> None:
-        """In the thread of a message that has no end yet."""
-        with suppress(SlackError):
-            await self._slack.post(row.thread.channel, say(sentence, self._lang(str(row.body.get("text") or ""))), thread_ts=row.thread.ts)
+        """About a message that has no end yet."""
+        await self.say_to(row.thread, str(row.body.get("text") or ""), sentence)
+
+    async def say_to(self, thread: Thread, text: str, sentence: Sentence) -> None:
+        """`text`: of the message that it is about."""
+        with suppress(SlackError):  # counted by the adapter
+            await self._slack.post(thread.channel, say(sentence, self._lang(text)), thread_ts=thread.ts)
 
     async def tell_not_routed(self, row: Row) -> None:
         lang = self._lang(str(row.body.get("text") or ""))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from bot.app import App
 from bot.asides import Asides
@@ -30,6 +30,7 @@ from bot.thread_sections import ThreadReader
 from bot.whys import Whys
 from telemetry.events import GateDecided, ReplyEnded, SessionReset, Thread, ThreadInjected
 from tests.bot.fakes import GENERAL, JUMPS, ME, MODEL, FakeClaude, FakeClock, FakeExplains, FakeSlack, settled
+from tests.bot.full_disk import RefusingDb
 from tests.bot.recording import FakeSpan, RecordingEmit
 
 MENTION = f"<@{ME.user_id}> "
@@ -96,7 +97,8 @@ class Bench:
         self.slack: FakeSlack = before.slack if before else FakeSlack(self.clock)
         self.claude: FakeClaude = before.claude if before else FakeClaude()
         self.emit, self.explains = RecordingEmit(), FakeExplains()
-        self.db: sqlite3.Connection = open_state(folder / "state.db")
+        self.refused: list[str] = []  # beginnings of statements that the disk does not take
+        self.db = cast(sqlite3.Connection, RefusingDb(open_state(folder / "state.db"), self.refused))
         limits = {name: route.budget_usd_day for name, route in self.settings.items()}
         self.budgets = Budgets(folder / "spent.json", clock=self.clock, tz=tz, limits=limits, overall=budget)
         self.budgets.told = self.emit
@@ -146,6 +148,7 @@ class Bench:
             wondered=self.app.wondered,
             stop_asked=self.app.stop_asked,
             refused=self.app.refused,
+            not_taken=self.app.not_taken,
         )
 
     def _parts(self) -> SessionParts:
@@ -188,7 +191,12 @@ class Bench:
 
     def deliver(self, channel: str, message: dict[str, Any]) -> None:
         kind = "im" if channel.startswith("D") else "channel"
-        event = {**message, "channel": channel, "channel_type": kind, "event_ts": message.get("ts", f"{self.clock.now():.6f}")}
+        event = {
+            **message,
+            "channel": channel,
+            "channel_type": kind,
+            "event_ts": message.get("ts", f"{self.clock.now() - self.clock.set_off:.6f}"),
+        }
         self.intake.take({"team_id": self.slack.team, "event": event})
 
     async def ask(self, text: str, *, thread: str = "", channel: str = GENERAL, user: str = "U1", **more: Any) -> Asked:
