@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from bot.app import App
 from bot.asides import Asides
@@ -33,7 +33,7 @@ from bot.sessions import Sessions
 from bot.slack import SlackWeb
 from bot.slack_http import EventsApi
 from bot.slack_socket import SocketMode
-from bot.state_db import is_damage
+from bot.state_db import telling_damage
 from bot.state_rescue import open_or_rescue
 from bot.thread_routes import ThreadRoutes
 from bot.thread_sections import ThreadReader
@@ -182,13 +182,7 @@ async def assemble(
         not_taken=app.not_taken,
     )
 
-    def take(body: Mapping[str, Any]) -> None:
-        try:
-            intake.take(body)
-        except Exception as e:
-            if is_damage(e):
-                broken()
-            raise
+    take = telling_damage(intake.take, broken)
 
     async def look_back() -> None:
         if rescued is not None:

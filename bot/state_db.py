@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 VERSION = 1
 BUSY_SECONDS = 5.0  # somebody who looks into the file holds it for moments
@@ -154,9 +155,18 @@ def as_the_disk_allows() -> Iterator[None]:
             raise
 
 
-def is_damage(error: BaseException) -> bool:
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
-    return isinstance(error, sqlite3.Error) and code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+def telling_damage(take: Callable[[Mapping[str, Any]], None], broken: Callable[[], None]) -> Callable[[Mapping[str, Any]], None]:
+    """The same, and `broken` is told where the file turns out to be damaged: it is mended at a start, and not before."""
+
+    def telling(body: Mapping[str, Any]) -> None:
+        try:
+            take(body)
+        except sqlite3.DatabaseError as e:
+            if getattr(e, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                broken()
+            raise
+
+    return telling
 
 
 def damage(path: Path) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from bot.patience import PAUSE_SECONDS
-from bot.state_db import disk_refusal
+from bot.state_db import disk_refusal, telling_damage
 from telemetry.events import StateTrouble, StateTroubled
 from tests.bot.bench import Bench, quoted
 from tests.bot.conftest import Make
@@ -215,3 +215,32 @@ def test_which_errors_of_sqlite_are_the_disks() -> None:
     assert disk_refusal(of_code.value) == disk_refusal(OSError()) == disk_refusal(sqlite3.OperationalError("full")) == ""
     assert StateTrouble.NOT_BEGUN in StateTrouble
     full.close()
+
+
+async def test_a_file_that_is_damaged_under_the_bot_is_told_to_whoever_can_end_it(bench: Bench) -> None:
+    told: list[str] = []
+    take = telling_damage(bench.intake.take, lambda: told.append("broken"))
+    await bench.ask("Hello")
+    bench.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    path = bench.folder / "state.db"
+    content = path.read_bytes()
+    path.write_bytes(content[:4_096] + b"\xee" * (len(content) - 4_096))
+    bench.db.execute("PRAGMA shrink_memory")  # or what it holds in memory would serve
+
+    with pytest.raises(sqlite3.DatabaseError):
+        take({"team_id": "T1", "event": {**bench.slack.put(GENERAL, "<@U0BOT> Hello"), "channel": GENERAL}})
+
+    assert told == ["broken"]
+    path.write_bytes(content)
+    bench.db.execute("PRAGMA shrink_memory")
+
+
+def test_other_errors_are_no_damage() -> None:
+    told: list[str] = []
+
+    def refuses(_: object) -> None:
+        raise sqlite3.OperationalError("database is locked")
+
+    with pytest.raises(sqlite3.OperationalError):
+        telling_damage(refuses, lambda: told.append("broken"))({})
+    assert told == []
