@@ -17,7 +17,7 @@ from bot.slack_events import Deleted, Edited, Ignored, Posted, StopAsked, Wonder
 from bot.slack_text import Me, speaker_of
 from bot.thread_routes import MAX_BOT_STREAK, ThreadRoute, ThreadRoutes
 from telemetry.emit import Emit, Span
-from telemetry.events import DropReason, MessageDropped, SlackEventSeen, Thread
+from telemetry.events import DropReason, MessageDropped, Outcome, SlackEventSeen, Thread
 from telemetry.names import Attr, SpanName
 
 WONDERS = 1_000  # Slack delivers one again within minutes
@@ -142,6 +142,7 @@ class Intake:
             self._threads.watch(p.thread)  # first: a message without its thread would never hear what is said around it
             row = self._inbox.accept(p.thread, p.ts, user=p.user, channel_type=p.channel_type, body=p.body, trace=span.ref)
         except BaseException as e:
+            span.set({Attr.REPLY_OUTCOME: Outcome.FAILED.value})
             span.fail(type(e).__name__)
             span.end()
             self._not_taken(p, e)

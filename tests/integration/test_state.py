@@ -42,7 +42,7 @@ async def test_a_damaged_file_is_put_aside_and_questions_that_it_held_are_found_
         place = told.old_thread("The vault code is walnut-4711.")
         await told.start()
         await told.ask(place, "What is the vault code?")
-        told.model.script.slow(60.0, match="Say it again.")
+        told.model.script.slow(15.0, match="Say it again.")
         before = told.last_request()
         said = told.slack.say("general", "tom", "Say it again.", thread_ts=place.ts, mention=True)
         await told.until(lambda: bool(told.prompts(before)))
@@ -57,9 +57,10 @@ async def test_a_damaged_file_is_put_aside_and_questions_that_it_held_are_found_
         (aside,) = state(told).parent.glob("state.db.damaged-*Z")
         assert aside.read_bytes() == broken
         assert "It was put aside as state.db.damaged-" in told.errors and "and a new one begun" in told.errors
-        await told.until(lambda: told.counted("insomnia.state.troubles", "trouble") == {("damaged",): 1})
         await told.until(lambda: "1 questions of the last hour stand in Slack" in told.errors)
         assert sum("walnut-4711" in (m.get("text") or "") for m in told.slack.thread("general", place.ts)[1:]) == 2, "each answered once"
+        await told.stop()
+        assert told.counted("insomnia.state.troubles", "trouble") == {("damaged",): 1}
 
 
 @pytest.fixture
@@ -99,15 +100,23 @@ async def test_on_a_full_disk_people_are_told_and_everything_is_answered_once_th
         assert answered.outcome == "answered"
         assert (await told.answer_to("general", waiting)).outcome == "answered"
         assert (await told.answer_to("general", arriving)).outcome == "answered", "Slack delivered it again"
-        await told.until(lambda: len(told.ended()) >= 4)
-        assert sorted(outcome for outcome, _ in told.ended()) == ["answered"] * 4
         await told.stop()
+        assert [outcome for outcome, _ in told.ended() if outcome != "failed"] == ["answered"] * 4
+        troubles = told.counted("insomnia.state.troubles", "trouble")
+        assert {trouble for (trouble,) in troubles} >= {"not_taken", "not_begun"}
+
+
+def set_off(file: Path, seconds: float) -> None:
+    """In one piece: the bot looks at any time."""
+    new = file.with_suffix(".new")
+    new.write_text(str(seconds))
+    new.replace(file)
 
 
 @pytest.mark.parametrize("way", ["socket", "http"])
 async def test_a_clock_that_is_set_by_hours_changes_nothing(tmp_path: Path, way: str) -> None:
     off = tmp_path / "off"
-    off.write_text("0")
+    set_off(off, 0.0)
     async with story(tmp_path, environment={"SET_CLOCK": str(off), "PYTHONPATH": str(Path(__file__).parents[2])}) as told:
         told.program = (str(Path(__file__).with_name("set_clock.py")),)
         if way == "http":
@@ -117,7 +126,7 @@ async def test_a_clock_that_is_set_by_hours_changes_nothing(tmp_path: Path, way:
         assert way == "socket" or await told.verify()
         answers = [await told.ask(place, "What is the vault code?")]
         for hours in (3, -3, 30, -30):
-            off.write_text(str(hours * HOURS))
+            set_off(off, hours * HOURS)
             told.slack.say("general", "lena", f"By the way, {hours}", thread_ts=place.ts)
             answers.append(await told.ask(place, f"And {hours} hours later?"))
 
