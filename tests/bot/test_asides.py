@@ -124,8 +124,8 @@ async def test_a_refusal_that_slack_does_not_take_stops_nothing(make_bench: Make
 
 async def test_names_of_which_one_begins_the_other_are_two_people(make_bench: Make) -> None:
     bench = make_bench(users=("U1",))
-    for user in ("U9", "U99", "U9"):
+    for user in ("U99", "U9", "U99"):
         bench.mention("Hello", user=user)
         await settled()
 
-    assert [user for user, _, _ in refusals(bench)] == ["U9", "U99"]
+    assert [user for user, _, _ in refusals(bench)] == ["U99", "U9"]

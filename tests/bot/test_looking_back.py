@@ -81,8 +81,9 @@ async def test_nor_what_the_inbox_knows(bench: Bench) -> None:
 
 
 async def test_what_is_older_than_an_hour_or_not_for_the_bot_is_left(bench: Bench) -> None:
-    unheard(bench, MENTION + "Long ago")
+    long_ago = unheard(bench, MENTION + "Long ago")
     bench.clock.advance(LOOK_BACK_SECONDS + 60)
+    unheard(bench, "And now somebody else speaks", thread=long_ago)
     unheard(bench, "Hello everybody")
     unheard(bench, "<@U2> hello")
 
