@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -16,7 +17,7 @@ from bot.state_db import disk_refusal, telling_damage
 from telemetry.events import StateTrouble, StateTroubled
 from tests.bot.bench import Bench, quoted
 from tests.bot.conftest import Make
-from tests.bot.fakes import CODE, GENERAL, settled
+from tests.bot.fakes import CODE, GENERAL, failed, settled
 
 BIG = "x" * 6_000  # so that it takes a page of its own
 
@@ -150,6 +151,40 @@ async def test_a_bot_that_ends_meanwhile_leaves_it_to_the_next(make_bench: Make)
     assert second.asked(asked).text == "answer 1"
 
 
+async def test_an_answer_that_finds_no_room_is_posted_once_there_is_some(bench: Bench) -> None:
+    mend = refuse(bench, "INSERT OR REPLACE INTO replies")
+    asked = bench.mention("Hello")
+    await settled()
+    await wait(bench, PAUSE_SECONDS + 1)
+
+    (told,) = bench.slack.of("post")
+    assert "Your message is kept" in told.text and told.thread_ts == asked
+    assert troubles(bench) == ["not_kept"] and bench.open_messages == 1 and bench.outcomes == []
+    mend()
+    await bench.ended()
+    assert bench.asked(asked).text == "answer 1" and len(bench.claude.prompts) == 1, "it was not made again"
+
+
+async def test_a_bot_that_ends_before_its_answer_finds_room_leaves_the_question_to_the_next(make_bench: Make) -> None:
+    first = make_bench()
+    mend = refuse(first, "INSERT OR REPLACE INTO replies")
+    asked = first.mention("Hello")
+    await settled()
+    draining = asyncio.get_running_loop().create_task(first.app.drain(60))
+    await settled()
+    await wait(first, PAUSE_SECONDS + 1)
+    assert await draining is True and first.outcomes == []
+    assert first.db.execute("SELECT state, attempt FROM messages").fetchone()[:] == ("waiting", 2), "nobody died of it"
+    mend()
+    await first.sessions.close_all()
+
+    second = make_bench(before=first)
+    second.app.recover()
+    await second.ended()
+
+    assert second.asked(asked).text == "answer 2"
+
+
 async def test_an_answer_is_given_even_if_its_end_cannot_be_written_and_that_is_done_later(bench: Bench) -> None:
     mend = refuse(bench, "UPDATE messages SET state='ended'")
     asked = bench.mention("Hello")
@@ -182,6 +217,16 @@ async def test_what_can_be_done_without_does_not_cost_the_answer(bench: Bench, s
 
     assert [a.outcome for a in (first, second, third)] == ["answered"] * 3
     assert quoted(second.prompt) == ["By the way"] and quoted(third.prompt) == [], "shown once all the same"
+
+
+async def test_an_account_whose_rest_cannot_be_written_down_rests_all_the_same(make_bench: Make) -> None:
+    bench = make_bench(accounts=("work", "home"))
+    refuse(bench, "INSERT OR REPLACE INTO accounts")
+    bench.claude.turn(replace(failed("rate_limit"), resets_at=bench.clock.now() + 3_600))
+
+    first, second = await bench.ask("Hello"), await bench.ask("And?")
+
+    assert (first.outcome, second.outcome) == ("answered", "answered") and len(bench.claude.prompts) == 3
 
 
 async def test_what_is_wrong_otherwise_is_no_matter_of_patience(bench: Bench) -> None:

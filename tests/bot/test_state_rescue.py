@@ -10,6 +10,8 @@ import pytest
 
 from bot.inbox import Inbox
 from bot.messages import Change
+from bot.outbox import Outbox
+from bot.reply_parts import Reply
 from bot.state_db import StateUnreadable, open_state
 from bot.state_rescue import Rescued, open_or_rescue
 from bot.thread_routes import ThreadRoutes
@@ -239,3 +241,28 @@ def test_the_trace_of_an_open_message_is_kept(tmp_path: Path) -> None:
     (row,) = Store(path).inbox.unanswered()
 
     assert row.trace == TraceRef(TRACE.trace_id, TRACE.span_id) and row.body["text"].startswith("question 0")
+
+
+def test_replies_and_deaths_are_taken_over_with_their_messages_and_never_without(tmp_path: Path) -> None:
+    """Or the message that gets the id of one that was lost would be answered with the words for that one."""
+    path = tmp_path / "state.db"
+    store = Store(path)
+    rows = []
+    for n in range(3):
+        thread = Thread("T0", "C0", f"{1_761_000_000 + n}.000100")
+        rows.append(store.accept(thread.ts, thread, text="a question").id)
+        Outbox(store.db).keep(rows[n], Reply(text=f"answer {n}", outcome=Outcome.ANSWERED, trace_id="7" * 32))
+        store.db.execute("INSERT INTO deaths VALUES (?, 1)", (rows[n],))
+    kept, unread, lost = rows
+    store.db.execute("UPDATE replies SET body='{' WHERE message=?", (unread,))
+    store.db.execute("UPDATE messages SET body='{' WHERE id=?", (lost,))
+    store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    store.db.close()
+
+    db, rescued = rescued_from(path)
+
+    assert rescued.open_messages == 2
+    assert [row[0] for row in db.execute("SELECT message FROM replies")] == [kept]
+    assert [row[0] for row in db.execute("SELECT message FROM deaths ORDER BY message")] == [kept, unread]
+    assert Outbox(db).kept(kept) is not None and Outbox(db).kept(lost) is None
+    db.close()

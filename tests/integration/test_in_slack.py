@@ -39,6 +39,7 @@ async def long_answer(told: Story, text: str = "Count to a million.") -> str:
 async def stopped(told: Story, stop: Callable[[Story, str], object]) -> Answer:
     async with asyncio.timeout(LONG_SECONDS / 2):
         ts = await long_answer(told)
+        await told.until(lambda: any(at == ts for _, at in told.slack.workspace.session_statuses))
         stop(told, ts)
         return await told.answer_to("general", ts)
 
@@ -122,7 +123,7 @@ async def test_without_the_scope_it_is_tried_once_and_nobody_misses_it(tmp_path:
         assert told.errors == ""
 
 
-async def test_whatever_ends_an_answer_the_status_is_gone(tmp_path: Path) -> None:
+async def test_whatever_ends_an_answer_the_status_is_gone_and_a_bot_that_ends_says_so_there(tmp_path: Path) -> None:
     async with story(tmp_path) as told:
         await told.start()
         ts = await long_answer(told)
@@ -145,7 +146,11 @@ async def test_whatever_ends_an_answer_the_status_is_gone(tmp_path: Path) -> Non
         ts = await long_answer(told, "The bot ends over this one.")
         await told.until(lambda: status(told, ts) != "")
         await told.stop()
-        assert status(told, ts) == ""
+        assert status(told, ts) == "is being restarted, and answers then…"
+        told.model.script.clear()
+        await told.start()
+        await told.answer_to("general", ts)
+        await told.until(lambda: status(told, ts) == "")
 
 
 async def test_who_is_not_on_the_list_is_told_alone_and_once(tmp_path: Path) -> None:
