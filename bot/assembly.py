@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from bot.account_rests import AccountRests
 from bot.accounts import Accounts
 from bot.app import App
+from bot.asides import Asides
+from bot.budgets import Budgets
 from bot.claude_cli import CliStarter
 from bot.claude_launch import Cli
 from bot.clock import SystemClock, system_zone
@@ -18,10 +20,12 @@ from bot.config_schema import DEFAULT_KEY_ENV
 from bot.explain.explainer import Explainer
 from bot.inbox import Inbox
 from bot.intake import Audience, Intake
+from bot.looking_back import LookingBack
 from bot.memory_parts import reading_tools_for, worker_for, workers_for
 from bot.memory_tools import resident_tools
 from bot.memory_workers import MemoryWorkers
 from bot.outbox import Outbox
+from bot.patience import Patience
 from bot.persistent_session import SessionParts
 from bot.ports import SlackError
 from bot.prompts import SYSTEM_PROMPT
@@ -33,12 +37,14 @@ from bot.sessions import Sessions
 from bot.slack import SlackWeb
 from bot.slack_http import EventsApi
 from bot.slack_socket import SocketMode
-from bot.state_db import open_state
+from bot.state_db import telling_damage
+from bot.state_rescue import open_or_rescue
 from bot.thread_routes import ThreadRoutes
 from bot.thread_sections import ThreadReader
 from bot.whys import Whys
 from bot.workspace import Control, Workspace
 from telemetry.emit import Emit
+from telemetry.events import StateTrouble, StateTroubled
 
 EMBEDDED_ACCOUNT = "embedded"
 NO_KEY = "insomnia-embedded"  # the CLI starts only with some key; endpoints without credentials ignore it
@@ -77,13 +83,27 @@ class Listens(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bot:
+    """`look_back`: for what a lost `state.db` held, once events arrive; does nothing where none was lost."""
+
     app: App
     sessions: Sessions
     memory: MemoryWorkers
     listener: Callable[[], Listens]
+    look_back: Callable[[], Awaitable[None]]
 
 
-async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: Emit, web: SlackWeb, addresses: Addresses) -> Bot:
+async def assemble(
+    settings: Settings,
+    workspace: Workspace,
+    *,
+    cli: Cli,
+    emit: Emit,
+    web: SlackWeb,
+    addresses: Addresses,
+    budgets: Budgets,
+    broken: Callable[[], None],
+) -> Bot:
+    """`broken` is called when `state.db` turns out to be damaged."""
     try:
         me = await web.start()
         if not addresses.signing_secret:
@@ -92,8 +112,11 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
     except SlackError as e:
         variable = "SLACK_APP_TOKEN" if e.method == "apps.connections.open" else "SLACK_BOT_TOKEN"
         raise CannotRun(f"Slack refused {e.method} ({e.code}). Check {variable}, and SLACK_API_URL where it is set.") from e
-    clock, db = SystemClock(), open_state(workspace.state_db)
+    clock = SystemClock()
+    db, rescued = open_or_rescue(workspace.state_db, clock=clock)
     tz = settings.zone or system_zone()
+    if rescued is not None:
+        emit(StateTroubled(trouble=StateTrouble.DAMAGED, error="damaged", open_messages=rescued.open_messages))
     inbox, threads = Inbox(db, clock=clock), ThreadRoutes(db, clock=clock, boot=uuid.uuid4().hex)
     routes = _routes(settings)
     accounts = Accounts(credentials_of(settings), clock=clock, emit=emit, rests=AccountRests(db))
@@ -119,11 +142,12 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
     sessions = Sessions(parts, max_resident=settings.claude.max_resident)
     audience = Audience(users=settings.slack.users, bots=settings.slack.bots)
     reader = ThreadReader(web, inbox, me=me, clock=clock, emit=emit)
+    patience = Patience(clock=clock, emit=emit)
     responder = Responder(
         sessions=sessions,
         router=Router(reader=reader, inbox=inbox, threads=threads, emit=emit, tz=tz),
         reader=reader,
-        replies=Replies(web, Outbox(db), me=me, clock=clock, emit=emit),
+        replies=Replies(web, Outbox(db), me=me, clock=clock, emit=emit, patience=patience),
         slack=web,
         threads=threads,
         audience=audience,
@@ -131,7 +155,9 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
         me=me,
         clock=clock,
         emit=emit,
+        budgets=budgets,
         tz=tz,
+        footer=settings.slack.footer,
     )
     app = App(
         inbox=inbox,
@@ -140,9 +166,11 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
         slack=web,
         responder=responder,
         whys=Whys(Explainer(workspace.traces_db), web, language=settings.language),
+        asides=Asides(web, inbox, language=settings.language, tz=tz, clock=clock),
         me=me,
         clock=clock,
         emit=emit,
+        patience=patience,
         turn_ended=memory.turn_ended,
     )
     intake = Intake(
@@ -154,17 +182,26 @@ async def assemble(settings: Settings, workspace: Workspace, *, cli: Cli, emit: 
         emit=emit,
         accepted=app.accepted,
         wondered=app.wondered,
+        stop_asked=app.stop_asked,
+        refused=app.refused,
+        not_taken=app.not_taken,
     )
+
+    take = telling_damage(intake.take, broken)
+
+    async def look_back() -> None:
+        if rescued is not None:
+            await LookingBack(web, take=take, me=me, clock=web.time).look(web.member_of(), team=web.team)
 
     def listener() -> Listens:
         """Bolt opens a session as it is made: only once everything else stands."""
-        take, doubt = intake.take, sessions.doubt_delivery
+        doubt, clock = sessions.doubt_delivery, web.time
         if not addresses.signing_secret:
             return SocketMode(web.client, addresses.app_token, take=take, doubt=doubt, clock=clock, emit=emit)
         host, port = settings.slack.listen_host, settings.slack.listen_port
         return EventsApi(addresses.signing_secret, host=host, port=port, take=take, doubt=doubt, clock=clock, emit=emit)
 
-    return Bot(app=app, sessions=sessions, memory=memory, listener=listener)
+    return Bot(app=app, sessions=sessions, memory=memory, listener=listener, look_back=look_back)
 
 
 def _routes(settings: Settings) -> dict[str, RouteSettings]:
@@ -183,6 +220,7 @@ def _routes(settings: Settings) -> dict[str, RouteSettings]:
             autocompact=r.autocompact,
             prefer=r.prefer,
             turn_seconds=r.turn_seconds,
+            budget_usd_day=r.budget_usd_day,
         )
         for name, r in settings.routes.items()
     }

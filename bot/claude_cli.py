@@ -24,7 +24,7 @@ from typing import Any
 from bot.claude_launch import Cli, arguments, environment
 from bot.claude_mcp import ToolCalls
 from bot.claude_stream import Stream, uuids_of
-from bot.ports import Answer, Clock, Launch, SessionDied, StartFailed, StreamEvent, Tool, TurnDeadline
+from bot.ports import Answer, Clock, Interrupted, Launch, SessionDied, StartFailed, StreamEvent, Tool, TurnDeadline
 from bot.session_lock import note_owner, take_lock
 
 LINE_LIMIT = 64 * 2**20  # asyncio's 64 KiB is shorter than one thread section
@@ -188,13 +188,15 @@ class CliProcess:
         try:
             async with asyncio.timeout(INTERRUPT_SECONDS):
                 await self._control("interrupt")
-                await asyncio.shield(turn.result)
+                result = await asyncio.shield(turn.result)
         except (TimeoutError, SessionDied):
             self._kill()
             return False
         except asyncio.CancelledError:  # once more: nobody will wait for its result
             self._kill()
             raise
+        cost = turn.stream.answer(result).cost_by_model
+        turn.context.run(turn.on_event, Interrupted(self._clock.now(), cost))
         return True
 
     # -- lines ---------------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
 Text = Annotated[str, Field(max_length=1_000)]
 Texts = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(strict=False)]
+BUDGET = "a number of US dollars a day, from 0 to 1000000; 0 means no limit"
 ID_LIST = 'a list of Slack user ids, such as ["U012ABCDEF"]'
 
 
@@ -42,6 +43,8 @@ class SlackTable(Table):
     bots: Texts = Field(default=(), description='a list of Slack bot or user ids, such as ["B012ABCDEF"]; [] means that no bot is answered')
     # Loopback: who is to be heard from outside comes through a proxy, which has the certificate.
     listen: Text = Field(default="127.0.0.1:3000", description='HOST:PORT, such as "127.0.0.1:3000" or "[::1]:3000"')
+
+    footer: bool = Field(default=False, description="true or false; true puts a line under each answer: what was re-read, and the trace")
 
     @field_validator("listen")
     @classmethod
@@ -66,6 +69,7 @@ class ClaudeTable(Table):
     embedded: bool = Field(default=False, description="true or false; true lets the embedded model answer real Slack, saying so")
     # CLI processes kept alive at once; one takes about 200 MiB.
     max_resident: int = Field(default=32, ge=1, le=1_000, description="a whole number from 1 to 1000")
+    budget_usd_day: float = Field(default=0.0, ge=0, le=1_000_000, description=BUDGET)
 
 
 class Account(Table):
@@ -115,6 +119,8 @@ class Route(Table):
     turn_seconds: float = Field(
         default=600.0, gt=0, le=86_400, description="a number above 0, up to 86400: seconds that one answer may take"
     )
+
+    budget_usd_day: float = Field(default=0.0, ge=0, le=1_000_000, description=BUDGET)
 
     @field_validator("channels")
     @classmethod

@@ -17,6 +17,7 @@ from typing import Any
 
 from bot.messages import Change
 from bot.ports import Clock
+from bot.state_db import as_the_disk_allows
 from telemetry.events import Outcome, Thread, TraceRef
 
 KEPT_MESSAGES = 200  # of one thread; more are cheaper to read again than to keep
@@ -124,8 +125,9 @@ class Inbox:
             self._drop_ended(now)
 
     def put_back(self, row: int) -> None:
-        """The bot is ended before the answer is there: the next one tries again, and nobody died of it."""
-        self._db.execute("UPDATE messages SET attempt=attempt+1, state='waiting' WHERE id=? AND state='answering'", (row,))
+        """The bot is ended before the answer is there: the next one tries again, and nobody died of it. Not noted, it counts as a death."""
+        with as_the_disk_allows():
+            self._db.execute("UPDATE messages SET attempt=attempt+1, state='waiting' WHERE id=? AND state='answering'", (row,))
 
     def unanswered(self) -> list[Row]:
         """What an earlier process accepted and did not end, oldest first; what it died over counts one more attempt."""
@@ -195,8 +197,9 @@ class Inbox:
         return int(self._db.execute("SELECT coalesce(max(seq), 0) FROM said").fetchone()[0])
 
     def carried(self, thread: Thread, *, before: str, upto: int) -> None:
-        """What had arrived by `upto` and is older than `before` has been in an answered prompt, or in a full read."""
-        with self._writing():
+        """What had arrived by `upto` and is older than `before` has been in an answered prompt, or in a full read. Not noted, it is only
+        looked at again."""
+        with as_the_disk_allows(), self._writing():
             self._empty(f"{_HERE} AND ts < ? AND seq <= ?", (*_thread(thread), before, upto))
             self._db.execute(
                 f"UPDATE threads SET lost_ts='', lost_seq=0 WHERE {_THIS} AND lost_ts < ? AND lost_seq <= ?",
@@ -256,6 +259,17 @@ class Inbox:
     def tell_once(self, what: str) -> bool:
         """True the first time, for ever: what a person has to be told one single time."""
         return self._db.execute("INSERT OR IGNORE INTO told VALUES (?)", (what,)).rowcount > 0
+
+    def tell_once_a_day(self, what: str, day: str) -> bool:
+        """True the first time on this day; only the last day is remembered. Where the disk refuses, False: better than each time."""
+        try:
+            with self._writing():
+                if not self.tell_once(f"{what} {day}"):
+                    return False
+                self._db.execute("DELETE FROM told WHERE substr(what, 1, ?)=? AND what != ?", (len(what) + 1, f"{what} ", f"{what} {day}"))
+        except sqlite3.Error:
+            return False
+        return True
 
     @contextmanager
     def _writing(self) -> Iterator[float]:

@@ -13,11 +13,11 @@ from typing import Any
 from bot.inbox import Inbox, Row
 from bot.messages import Change, Role
 from bot.routes import RouteSettings
-from bot.slack_events import Deleted, Edited, Ignored, Posted, Wondered, calls_somebody, is_late, mentioned, read_event
+from bot.slack_events import Deleted, Edited, Ignored, Posted, StopAsked, Wondered, calls_somebody, is_late, mentioned, read_event
 from bot.slack_text import Me, speaker_of
 from bot.thread_routes import MAX_BOT_STREAK, ThreadRoute, ThreadRoutes
 from telemetry.emit import Emit, Span
-from telemetry.events import DropReason, MessageDropped, SlackEventSeen, Thread
+from telemetry.events import DropReason, MessageDropped, Outcome, SlackEventSeen, Thread
 from telemetry.names import Attr, SpanName
 
 WONDERS = 1_000  # Slack delivers one again within minutes
@@ -50,11 +50,15 @@ class Intake:
         emit: Emit,
         accepted: Callable[[Row, Span], None],
         wondered: Callable[[Wondered], None],
+        stop_asked: Callable[[StopAsked], None] = lambda by: None,
+        refused: Callable[[Posted], None] = lambda posted: None,
+        not_taken: Callable[[Posted, BaseException], None] = lambda posted, error: None,
     ) -> None:
+        self._stop_asked, self._refused, self._not_taken = stop_asked, refused, not_taken
         self._inbox, self._threads, self._me, self._audience, self._routes = inbox, threads, me, audience, routes
         self._emit, self._accepted, self._wondered = emit, accepted, wondered
         self._passed_by: dict[Thread, str] = {}  # the newest reply in a thread that nobody watched
-        self._wonders: dict[str, None] = {}  # event ids of question marks, each of which is answered once
+        self._wonders: dict[str, None] = {}  # event ids of question marks and stops, each of which counts once
 
     def take(self, body: Mapping[str, Any]) -> None:
         """`body` is the event callback as Slack sent it."""
@@ -70,6 +74,9 @@ class Intake:
             case Wondered() as wondered:
                 if self._audience.admits(wondered.user) and self._is_first(str(body.get("event_id") or "")):
                     self._wondered(wondered)
+            case StopAsked() as by:
+                if self._audience.admits(by.user) and self._is_first(str(body.get("event_id") or "")):
+                    self._stop_asked(by)
             case Ignored() as ignored:
                 self._drop(ignored.reason, ignored.channel, ignored.ts)
 
@@ -98,6 +105,8 @@ class Intake:
         else:
             self._keep_if_watched(p.thread, p.ts, change, p.body)
             self._drop(why_not, p.thread.channel, p.ts)
+            if why_not is DropReason.NOT_ALLOWED:
+                self._refused(p)
 
     def _why_not(self, p: Posted) -> DropReason | None:
         """None: it is addressed to the bot by somebody who may."""
@@ -133,8 +142,10 @@ class Intake:
             self._threads.watch(p.thread)  # first: a message without its thread would never hear what is said around it
             row = self._inbox.accept(p.thread, p.ts, user=p.user, channel_type=p.channel_type, body=p.body, trace=span.ref)
         except BaseException as e:
+            span.set({Attr.REPLY_OUTCOME: Outcome.FAILED.value})
             span.fail(type(e).__name__)
             span.end()
+            self._not_taken(p, e)
             raise
         if (younger := self._passed_by.pop(p.thread, "")) > p.ts:
             self._inbox.miss(p.thread, younger)  # it overtook this message, and was let go

@@ -17,10 +17,11 @@ from typing import Any
 
 import aiohttp
 
-from bot.assembly import EMBEDDED_ACCOUNT, Addresses, CannotRun, assemble
+from bot.assembly import EMBEDDED_ACCOUNT, Addresses, Bot, CannotRun, assemble
 from bot.banner import banner_lines
+from bot.budgets import Budgets
 from bot.claude_launch import Cli, CliNotFound, find_cli
-from bot.clock import SystemClock
+from bot.clock import SystemClock, system_zone
 from bot.config import Settings
 from bot.local.model import EmbeddedModel
 from bot.local.slack import EmbeddedSlack
@@ -43,19 +44,30 @@ TOKEN_VARIABLES = ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET")
 
 
 def run_bot(settings: Settings, workspace: Workspace, *, banner: bool) -> int:
-    """Runs until SIGTERM or SIGINT; 0 after a clean end, 1 when it cannot come up."""
+    """Runs until SIGTERM or SIGINT; 0 after a clean end, 1 when it cannot come up, or `state.db` was damaged under it."""
     _clean_environment()
     try:
         cli = find_cli(str(settings.path(settings.claude.path)) if settings.claude.path else "")
-        with telemetry(telemetry_of(settings, workspace)) as emit:
-            asyncio.run(_run(settings, workspace, cli=cli, emit=emit, banner=banner))
+        budgets = budgets_of(settings, workspace)
+        with telemetry(telemetry_of(settings, workspace, budgets)) as emit:
+            budgets.told = emit
+            return asyncio.run(_run(settings, workspace, cli=cli, emit=emit, budgets=budgets, banner=banner))
     except (CannotRun, CannotListen, CliNotFound, StateUnreadable) as e:
         print(f"insomnia: {e}", file=sys.stderr)
         return 1
-    return 0
 
 
-def telemetry_of(settings: Settings, workspace: Workspace) -> TelemetrySettings:
+def budgets_of(settings: Settings, workspace: Workspace) -> Budgets:
+    return Budgets(
+        workspace.spent_json,
+        clock=SystemClock(),
+        tz=settings.zone or system_zone(),
+        limits={name: route.budget_usd_day for name, route in settings.routes.items()},
+        overall=settings.claude.budget_usd_day,
+    )
+
+
+def telemetry_of(settings: Settings, workspace: Workspace, budgets: Budgets | None = None) -> TelemetrySettings:
     """The local sinks are part of the product: they do not depend on any OTEL_* variable."""
     status = LatestStatus(workspace.status_json, slack_mode=settings.slack_kind, model_kind=settings.model_kind)
     return TelemetrySettings(
@@ -66,7 +78,7 @@ def telemetry_of(settings: Settings, workspace: Workspace) -> TelemetrySettings:
         content=settings.telemetry.content,
         span_processors=(status, TraceStore(workspace.traces_db)),
         log_exporters=(JsonlExporter(log_folders(workspace.state)),),
-        listeners=(status.hear,),
+        listeners=(status.hear, *([budgets.hear] if budgets else [])),
     )
 
 
@@ -76,15 +88,22 @@ def _clean_environment() -> None:
         os.environ.pop(name, None)
 
 
-async def _run(settings: Settings, workspace: Workspace, *, cli: Cli, emit: Emit, banner: bool) -> None:
-    stop = asyncio.Event()
+async def _run(settings: Settings, workspace: Workspace, *, cli: Cli, emit: Emit, budgets: Budgets, banner: bool) -> int:
+    stop, broken = asyncio.Event(), asyncio.Event()
+
+    def end_broken() -> None:
+        if not broken.is_set():
+            print("insomnia: state.db was damaged while the bot ran. It ends; the next start puts the file aside.", file=sys.stderr)
+        broken.set()
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with AsyncExitStack() as stack:
         addresses = await _servers(settings, workspace, stack)
         http = await stack.enter_async_context(aiohttp.ClientSession())
         web = SlackWeb(addresses.bot_token, api_url=addresses.slack_api, session=http, clock=SystemClock(), emit=emit)
-        bot = await assemble(settings, workspace, cli=cli, emit=emit, web=web, addresses=addresses)
+        bot = await assemble(settings, workspace, cli=cli, emit=emit, web=web, addresses=addresses, budgets=budgets, broken=end_broken)
         await stack.enter_async_context(bot.memory)
         control = await stack.enter_async_context(MemoryControl(bot.memory, token=addresses.control.token))
         stack.push_async_callback(bot.sessions.close_all)
@@ -108,11 +127,22 @@ async def _run(settings: Settings, workspace: Workspace, *, cli: Cli, emit: Emit
             full=banner,
         ):
             print(line, flush=True)
+        looking = asyncio.get_running_loop().create_task(_look_back(bot))  # owned: ended below
         await stop.wait()
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
         if banner:
             print("Stopping: what is being answered is answered first.", flush=True)
         await listener.close()
         await bot.app.drain(DRAIN_SECONDS)
+    return int(broken.is_set())
+
+
+async def _look_back(bot: Bot) -> None:
+    try:
+        await bot.look_back()
+    except Exception as e:  # noqa: BLE001 - the boundary: what cannot be looked for must not end the bot, and is said
+        print(f"insomnia: Slack could not be searched for open questions ({type(e).__name__})", file=sys.stderr)
 
 
 async def _old_threads(http: aiohttp.ClientSession, control: Control) -> list[dict[str, Any]]:

@@ -24,8 +24,11 @@ class Outbox:
 
     def kept(self, row: int) -> Reply | None:
         found = self._db.execute("SELECT body FROM replies WHERE message=?", (row,)).fetchone()
-        if found is None:
-            return None
-        told = json.loads(found[0])
-        reason = FailReason(told["reason"]) if told["reason"] else None
-        return Reply(**{**told, "outcome": Outcome(told["outcome"]), "reason": reason})
+        return reply_of(found[0]) if found is not None else None
+
+
+def reply_of(body: str) -> Reply:
+    """As it was kept. Raises ValueError, TypeError or KeyError for anything else."""
+    told = json.loads(body)
+    reason = FailReason(told["reason"]) if told["reason"] else None
+    return Reply(**{**told, "outcome": Outcome(told["outcome"]), "reason": reason})

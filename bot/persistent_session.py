@@ -13,7 +13,7 @@ import contextvars
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from bot.config import Credential
@@ -29,13 +29,13 @@ from bot.ports import (
     SessionDied,
     StartFailed,
     StreamEvent,
-    TurnDeadline,
 )
 from bot.routes import RouteSettings
 from bot.session_process import SessionParts as SessionParts
 from bot.session_process import SessionProcess
 from bot.session_states import check_move
 from bot.session_telling import SessionTelling
+from bot.session_turns import Reply, lost_by
 from telemetry.emit import Span
 from telemetry.events import ResetCause, ResetHow, SessionState, Thread
 
@@ -44,15 +44,6 @@ STILL_THE_SAME = (ResetCause.FORGET_MANUAL, ResetCause.RESTART)
 COMPACT_SECONDS = 180  # a summary of a full window is one long model answer
 GIVE_UPS = 2  # turns in a row that died or hung: resuming what they were resumed from does not help
 OnEvent = Callable[[StreamEvent], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """`epoch` is the one the prompt was sent into; `moved_by` is what ended that epoch before the answer was made."""
-
-    answer: Answer
-    epoch: int
-    moved_by: ResetCause | None
 
 
 class PersistentSession:
@@ -74,6 +65,7 @@ class PersistentSession:
         self._resumable = bool(self.session_id)
         self._ever_started = self._resumed = self._answered_since_start = False
         self._loss: Loss | None = None
+        self._spared = False
         self._lock = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -287,6 +279,10 @@ class PersistentSession:
         self._answered()
         return reply
 
+    def spare_process(self) -> None:
+        """The turn under way is about to be cancelled, and nothing is wrong with it: the driver interrupts it, and the context stays."""
+        self._spared = True
+
     async def compact(self) -> None:
         """The bot's own `/compact`, between turns; its boundary tells what was forgotten. A failed one changes nothing."""
         await self._ask(lambda process, on: process.compact(on_event=on, seconds=COMPACT_SECONDS), lambda _: None)
@@ -304,21 +300,19 @@ class PersistentSession:
 
         self._enter(SessionState.BUSY)
         self._occupancy.begin_turn()
+        self._spared = False
         try:
             answer = await send(process, watch)
         except BaseException as e:
-            await self._give_up(self._lost_by(e))
+            if self._spared and isinstance(e, asyncio.CancelledError) and process.alive:
+                self._enter(SessionState.IDLE)
+            else:
+                await self._give_up(lost_by(e, hung_compacting=self.hung_compacting))
             raise
         self._enter(SessionState.IDLE)
         self._given_up = 0
         self._parts.accounts.heard(self.account, answer)
         return Reply(answer, epoch, moved[-1] if moved else None)
-
-    def _lost_by(self, error: BaseException) -> ResetCause:
-        if isinstance(error, SessionDied):
-            return ResetCause.CRASH
-        hung_compacting = isinstance(error, TurnDeadline) and self.hung_compacting
-        return ResetCause.ROTATE_TOKENS if hung_compacting else ResetCause.RESUME
 
     async def _give_up(self, cause: ResetCause) -> None:
         """The process died, or hung and is not trusted any more; the next start resumes what it wrote down, if that ever helped."""

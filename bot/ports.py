@@ -50,12 +50,21 @@ class SlackPort(Protocol):
     ) -> Page:
         """`oldest`: only what came after that ts (Slack may add the root). `metadata`: with the metadata of each message."""
 
+    async def history(self, channel: str, *, limit: int) -> Page:
+        """The newest messages of a channel, newest first, replies left out."""
+
     async def post(self, channel: str, text: str, *, thread_ts: str, metadata: Mapping[str, Any] | None = None) -> Posted: ...
 
     async def whisper(self, channel: str, user: str, text: str, *, thread_ts: str) -> None:
         """Shown to that one person, and kept nowhere."""
 
     async def delete(self, channel: str, ts: str) -> None: ...
+
+    async def react(self, channel: str, ts: str, name: str, *, on: bool) -> None:
+        """The bot's own reaction on a message, put there or taken away. Does nothing where the app may not."""
+
+    async def set_working(self, channel: str, thread_ts: str, *, on: bool) -> None:
+        """Shows Slack's own stop button, where Slack and the app's scopes have it; does nothing elsewhere."""
 
     async def set_status(self, channel: str, thread_ts: str, status: str) -> None:
         """An empty status clears it."""
@@ -158,6 +167,14 @@ class LimitTold:
 
 
 @dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The turn was given up from our side. What it cost all the same, by model, in USD."""
+
+    at: float
+    cost_by_model: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class ApiRetry:
     at: float
     attempt: int
@@ -165,7 +182,18 @@ class ApiRetry:
 
 
 StreamEvent = (
-    CallStarted | CallEnded | ToolStarted | ToolEnded | Compacting | Compacted | CompactionGaveUp | Cleared | Trimmed | LimitTold | ApiRetry
+    CallStarted
+    | CallEnded
+    | ToolStarted
+    | ToolEnded
+    | Compacting
+    | Compacted
+    | CompactionGaveUp
+    | Cleared
+    | Trimmed
+    | LimitTold
+    | Interrupted
+    | ApiRetry
 )
 
 

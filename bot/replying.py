@@ -8,20 +8,21 @@ is cleared at every end and never set again after the reply.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from bot.messages import GateSummary, Message
 from bot.mrkdwn import neutralise
 from bot.outbox import Outbox
+from bot.patience import Patience
 from bot.ports import Clock, SlackError, SlackPort
 from bot.reply_parts import Reply, gate_payload
 from bot.slack_codes import NEVER_SENT, RATE_LIMITED, TIMED_OUT, is_doubtful
 from bot.slack_text import Me
 from bot.standing import LONGEST_WAIT_SECONDS, Standing
 from telemetry.emit import Emit, Span
-from telemetry.events import FailReason, Outcome
+from telemetry.events import FailReason, Outcome, StateTrouble
 from telemetry.names import Attr, SpanName
 
 SHORTER_CHARS = 2_500  # after a refusal: below the 3,000 of a section, in which some clients render text
@@ -50,8 +51,8 @@ class Delivered:
 
 
 class Replies:
-    def __init__(self, slack: SlackPort, outbox: Outbox, *, me: Me, clock: Clock, emit: Emit) -> None:
-        self._slack, self._outbox, self._clock, self._emit = slack, outbox, clock, emit
+    def __init__(self, slack: SlackPort, outbox: Outbox, *, me: Me, clock: Clock, emit: Emit, patience: Patience) -> None:
+        self._slack, self._outbox, self._clock, self._emit, self._patience = slack, outbox, clock, emit, patience
         self._standing = Standing(slack, me=me, clock=clock)
 
     async def post(
@@ -64,17 +65,18 @@ class Replies:
         gate: GateSummary | None,
         reason: FailReason | None = None,
         session_id: str = "",
+        put_off: Callable[[], Awaitable[None]] | None = None,
     ) -> Delivered:
-        """Raises ReplyLost."""
+        """`put_off`: called where the disk does not take the reply now. Raises ReplyLost; GivenUp where the bot ends before it does."""
         reply = Reply(
             text=neutralise(text), outcome=outcome, trace_id=trace_id, gate=gate_payload(gate), reason=reason, session_id=session_id
         )
-        self._outbox.keep(message.row, reply)
+        await self._keep(message, reply, put_off)
         return await self._deliver(message, reply, begun=False)
 
     def begun(self, message: Message) -> Reply | None:
         """What an earlier attempt was about to post, or has posted."""
-        return self._outbox.kept(message.row) if message.attempt > 1 else None
+        return self._outbox.kept(message.row)
 
     async def say_beside(self, message: Message, text: str) -> None:
         """A sentence in the thread that is no answer; a courtesy, so once and without another try."""
@@ -84,8 +86,11 @@ class Replies:
                 await self._take_back(message, [posted.ts])
 
     async def resume(self, message: Message, reply: Reply) -> Delivered:
-        """Posts what of a begun reply is missing. Raises ReplyLost."""
+        """Posts what of a begun reply is missing. Raises ReplyLost, GivenUp."""
         return await self._deliver(message, reply, begun=True)
+
+    async def _keep(self, message: Message, reply: Reply, put_off: Callable[[], Awaitable[None]] | None = None) -> None:
+        await self._patience.insist(lambda: self._outbox.keep(message.row, reply), trouble=StateTrouble.NOT_KEPT, tell=put_off)
 
     async def _deliver(self, message: Message, reply: Reply, *, begun: bool) -> Delivered:
         with self._emit.span(SpanName.SLACK_REPLY, {Attr.REPLY_METHOD: "chat.postMessage", Attr.REPLY_CHUNKS: len(reply.parts)}) as span:
@@ -99,7 +104,7 @@ class Replies:
                 raise
             shorter = replace(reply, part_chars=SHORTER_CHARS)
             span.set({Attr.REPLY_FALLBACK: True, Attr.REPLY_CHUNKS: len(shorter.parts)})
-            self._outbox.keep(message.row, shorter)
+            await self._keep(message, shorter)
             try:
                 return await self._whole(message, shorter, span, begun=False)
             except _Refused as e:
@@ -190,6 +195,7 @@ class Status:
 
     def __init__(self, slack: SlackPort, message: Message, *, clock: Clock) -> None:
         self._slack, self._message, self._clock = slack, message, clock
+        self._working = False
         self._refreshing: asyncio.Task[None] | None = None
 
     async def show(self, words: str) -> None:
@@ -205,9 +211,13 @@ class Status:
             await asyncio.gather(task, return_exceptions=True)  # its end only: a cancellation of ours goes on
 
     async def _keep(self, words: str) -> None:
+        await self._set(words)
+        if not self._working:
+            self._working = True
+            await self._work(on=True)
         while True:
-            await self._set(words)
             await self._clock.sleep(STATUS_REFRESH_SECONDS)
+            await self._set(words)
 
     async def _set(self, words: str) -> None:
         with suppress(SlackError):  # a courtesy; the adapter counts the failure
@@ -218,7 +228,11 @@ class Status:
 
     async def __aexit__(self, *_: object) -> None:
         await self.settle()
-        await self._set("")
+        await asyncio.gather(self._set(""), *([self._work(on=False)] if self._working else []))
+
+    async def _work(self, *, on: bool) -> None:
+        with suppress(SlackError):  # a courtesy, too
+            await self._slack.set_working(self._message.thread.channel, self._message.thread.ts, on=on)
 
 
 class _Refused(Exception):

@@ -11,12 +11,16 @@ import math
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 
+from bot.budgets import Budgets, Spent
+from bot.footer import footer_line
 from bot.inbox import Row
 from bot.intake import Audience, root_attributes
 from bot.messages import MOST_DEATHS, GateSummary, Message, Role, Said, Speaker
+from bot.patience import GivenUp
 from bot.persistent_session import PersistentSession
 from bot.ports import Clock, SlackError, SlackPort
 from bot.reply_parts import Reply
@@ -25,11 +29,12 @@ from bot.router import Answered, Router, TurnFailed
 from bot.routes import Destination
 from bot.sessions import Sessions
 from bot.slack_text import Me
+from bot.stops import Stopped, Stops
 from bot.thread_routes import ThreadRoutes
 from bot.thread_sections import Section, ThreadReader
 from bot.words import HISTORY_UNREAD, NO_ANSWER, NO_ANSWER_UNTIL, Language, Sentence, language_of, moment, say
 from telemetry.emit import Emit, Span
-from telemetry.events import FailReason, Outcome
+from telemetry.events import FailReason, Injection, Outcome, Thread
 from telemetry.names import Attr, SpanName
 
 REREAD = "reread"
@@ -43,6 +48,9 @@ class Ended:
     reason: FailReason | None = None
     first_token_at: float | None = None
     session_id: str = ""
+
+
+STOPPED = Ended(outcome=Outcome.CANCELLED, reason=FailReason.STOPPED)
 
 
 class Responder:
@@ -60,20 +68,26 @@ class Responder:
         me: Me,
         clock: Clock,
         emit: Emit,
+        budgets: Budgets,
         tz: tzinfo,
+        footer: bool = False,
     ) -> None:
-        self._tz = tz
+        self._budgets, self._tz, self._footer, self._stops = budgets, tz, footer, Stops()
         self._sessions, self._router, self._reader, self._replies, self._slack = sessions, router, reader, replies, slack
         self._threads, self._audience, self._language, self._me, self._clock, self._emit = threads, audience, language, me, clock, emit
 
     async def respond(self, message: Message, to: Destination) -> Ended:
-        """Always one end; CancelledError alone goes on."""
+        """Always one end; only CancelledError goes on, and GivenUp: the next bot answers."""
         try:
             return await self._respond(message, to)
+        except GivenUp:
+            raise
         except Exception as e:  # noqa: BLE001 - the boundary: one message's failure must not end its lane
             _report(e, f"while answering {message.thread} {message.ts}")
         try:
             return await self._apologise(message, "", FailReason.INTERNAL)
+        except GivenUp:
+            raise
         except Exception as e:  # noqa: BLE001 - the same boundary: not even this could be said
             _report(e, "and it could not be told in the thread")
             return Ended(outcome=Outcome.FAILED, reason=FailReason.INTERNAL)
@@ -87,22 +101,29 @@ class Responder:
             return await self._carry_on(message, said, begun)
         if message.deaths >= MOST_DEATHS:
             _given_up(message)
-            return await self._apologise(message, said.text, FailReason.BOT_DIED)
+            return await self._apologise(message, said.text, FailReason.BOT_DIED, values={"times": message.deaths})
         if not said.text and message.opens_thread:
             return await self._greet(message, said)
+        if (spent := self._budgets.spent_up(to.route.name)) is not None:
+            return await self._apologise(message, said.text, FailReason.BUDGET, values=self._in_words(spent))
         session = self._sessions.session_for(to)
         reread = said.text.lower().split(maxsplit=1)[:1] == [REREAD] and not message.opens_thread
         async with Status(self._slack, message, clock=self._clock) as status:
             await status.show(say(Sentence.STATUS_THINKING, self._lang(said.text)))
             try:
-                answered, gate = await self._router.answer(session, message, said, verified=allowed, reread=reread)
+                async with self._stops.stoppable(message.row, session):
+                    answered, gate = await self._router.answer(session, message, said, verified=allowed, reread=reread)
+            except Stopped:
+                await status.settle()
+                ended = await self.say_stopped(message, said.text)
             except asyncio.CancelledError:
                 await status.settle()
                 await self._tell_restart(message, said.text)
                 raise
             except TurnFailed as e:
                 await status.settle()
-                ended = await self._apologise(message, said.text, e.reason, seconds=to.route.turn_seconds, until=e.until)
+                minutes = math.ceil(to.route.turn_seconds / 60)
+                ended = await self._apologise(message, said.text, e.reason, values={"minutes": minutes}, until=e.until)
             else:
                 await status.settle()
                 ended = await self._give(session, message, said, answered, gate)
@@ -114,11 +135,9 @@ class Responder:
         return (*users, *self._audience.bots) if users else None
 
     async def _give(self, session: PersistentSession, message: Message, said: Said, answered: Answered, gate: GateSummary) -> Ended:
-        text = "\n\n".join([answered.text, *self._honest_lines(answered.section, said.text)])
+        text = "\n\n".join([answered.text, *self._honest_lines(answered.section, said.text), *self._footers(answered.section, said.text)])
         try:
-            delivered = await self._replies.post(
-                message, text, outcome=Outcome.ANSWERED, trace_id=self._trace_id(), gate=gate, session_id=session.session_id
-            )
+            delivered = await self._post(message, text, outcome=Outcome.ANSWERED, gate=gate, session_id=session.session_id)
         except ReplyLost as e:
             return await self._lost(message, said, e)
         try:
@@ -126,6 +145,27 @@ class Responder:
         except Exception as e:  # noqa: BLE001 - the answer stands in Slack: whatever fails now, no apology may come below it
             _report(e, f"after answering {message.thread} {message.ts}")
         return Ended(outcome=Outcome.ANSWERED, first_token_at=answered.first_token_at)
+
+    async def _post(
+        self,
+        message: Message,
+        text: str,
+        *,
+        outcome: Outcome,
+        gate: GateSummary | None = None,
+        reason: FailReason | None = None,
+        session_id: str = "",
+    ) -> Delivered:
+        return await self._replies.post(
+            message,
+            text,
+            outcome=outcome,
+            trace_id=self._trace_id(),
+            gate=gate,
+            reason=reason,
+            session_id=session_id,
+            put_off=lambda: self.say_to(message.thread, str(message.body.get("text") or ""), Sentence.KEPT_FOR_LATER),
+        )
 
     def _note(self, session: PersistentSession, message: Message, said: Said, answered: Answered, delivered: Delivered) -> None:
         speaker = Speaker(id=self._me.user_id, name="Insomnia", role=Role.OWN)
@@ -159,6 +199,13 @@ class Responder:
             return [say(Sentence.HISTORY_INCOMPLETE_OF if known else Sentence.HISTORY_INCOMPLETE, lang, **values)]
         return [say(HISTORY_UNREAD[section.failed], lang)] if section.failed is not None else []
 
+    def _footers(self, section: Section, text: str) -> Sequence[str]:
+        if not self._footer:
+            return []
+        put_in, since = len(section.messages), section.injection is Injection.DELTA
+        read, added = (0, put_in) if since else (put_in, 0)
+        return [footer_line(self._lang(text), read=read, added=added, omitted=section.omitted, trace_id=self._trace_id())]
+
     async def settle(self, to: Destination) -> None:
         session = self._sessions.peek_session(to.key)
         if session is None:
@@ -173,23 +220,40 @@ class Responder:
     async def _greet(self, message: Message, said: Said) -> Ended:
         words = say(Sentence.EMPTY_MENTION, self._lang(said.text))
         try:
-            await self._replies.post(message, words, outcome=Outcome.ANSWERED, trace_id=self._trace_id(), gate=None)
+            await self._post(message, words, outcome=Outcome.ANSWERED)
         except ReplyLost as e:
             return Ended(outcome=Outcome.FAILED, reason=e.reason)
         self._threads.answered(message.thread, by_bot=said.speaker.role is Role.BOT)
         return Ended(outcome=Outcome.ANSWERED)
 
+    def stop(self, row: int) -> bool:
+        """The turn of this message ends without its answer. False: it is not being answered, or its answer is there already."""
+        return self._stops.stop(row)
+
+    def has_reply(self, message: Message) -> bool:
+        """An earlier bot made it, and it waits only to be posted: it is too late to stop it."""
+        return self._replies.begun(message) is not None
+
+    async def say_stopped(self, message: Message, text: str) -> Ended:
+        words = say(Sentence.STOPPED, self._lang(text))
+        with suppress(ReplyLost):  # whoever stopped it knows; the adapter counts the failure
+            await self._post(message, words, outcome=Outcome.CANCELLED, reason=FailReason.STOPPED)
+        return STOPPED
+
+    def _in_words(self, spent: Spent) -> Mapping[str, object]:
+        return {"limit": f"{spent.limit_usd:.2f}", "until": f"{datetime.fromtimestamp(spent.until, self._tz):%H:%M %Z}"}
+
     async def _apologise(
-        self, message: Message, text: str, reason: FailReason, *, seconds: float = 0.0, until: float | None = None
+        self, message: Message, text: str, reason: FailReason, *, values: Mapping[str, object] | None = None, until: float | None = None
     ) -> Ended:
-        lang, trace_id = self._lang(text), self._trace_id()
+        lang = self._lang(text)
         if until is None or reason not in NO_ANSWER_UNTIL:
-            why = say(NO_ANSWER[reason], lang, minutes=math.ceil(seconds / 60), times=message.deaths)
+            why = say(NO_ANSWER[reason], lang, **(values or {}))
         else:
             why = say(NO_ANSWER_UNTIL[reason], lang, until=moment(until, now=self._clock.now(), tz=self._tz))
-        line = f"{why} ({say(Sentence.TRACE, lang, trace=trace_id[:8])})"
+        line = f"{why} ({say(Sentence.TRACE, lang, trace=self._trace_id()[:8])})"
         try:
-            await self._replies.post(message, line, outcome=Outcome.FAILED, trace_id=trace_id, gate=None, reason=reason)
+            await self._post(message, line, outcome=Outcome.FAILED, reason=reason)
         except ReplyLost as e:
             return Ended(outcome=Outcome.FAILED, reason=e.reason)
         return Ended(outcome=Outcome.FAILED, reason=reason)
@@ -198,6 +262,15 @@ class Responder:
         """Whoever waits longer than a drain does learns why; but not again when that happens again."""
         if message.attempt == 1:
             await self._replies.say_beside(message, say(Sentence.RESTARTING, self._lang(text)))
+
+    async def say_aside(self, row: Row, sentence: Sentence) -> None:
+        """About a message that has no end yet."""
+        await self.say_to(row.thread, str(row.body.get("text") or ""), sentence)
+
+    async def say_to(self, thread: Thread, text: str, sentence: Sentence) -> None:
+        """`text`: of the message that it is about."""
+        with suppress(SlackError):  # counted by the adapter
+            await self._slack.post(thread.channel, say(sentence, self._lang(text)), thread_ts=thread.ts)
 
     async def tell_not_routed(self, row: Row) -> None:
         lang = self._lang(str(row.body.get("text") or ""))

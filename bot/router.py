@@ -7,7 +7,7 @@ read in again and the model asked once more; a thread is marked known only by an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -17,11 +17,12 @@ from bot.gate import View, decide
 from bot.inbox import Inbox
 from bot.memory_tools import SELF_TOLD, asking
 from bot.messages import Channel, GateSummary, Message, Said
-from bot.persistent_session import PersistentSession, Reply
-from bot.ports import SessionDied, StartFailed, TurnDeadline
+from bot.persistent_session import PersistentSession
+from bot.ports import Interrupted, SessionDied, StartFailed, StreamEvent, TurnDeadline
 from bot.prompts import Prompt, compose
 from bot.quoting import new_nonce, thread_block
 from bot.session_log import Recalled
+from bot.session_turns import Reply
 from bot.thread_routes import ThreadRoutes
 from bot.thread_sections import Section, ThreadReader
 from bot.turn_spans import PROVIDER, TurnSpans
@@ -211,11 +212,17 @@ class Router:
             Attr.GEN_AI_CONVERSATION_ID: session.session_id,
         }
         self._telling.question(session, turn)
+
+        def watch(event: StreamEvent) -> None:
+            if isinstance(event, Interrupted):
+                self._spent(session, event.cost_by_model)
+            spans.on_event(event)
+
         with self._emit.span(SpanName.INVOKE_AGENT, attributes, label=session.route.name, links=links) as span:
             failed: str | None = "interrupted"
             try:
                 with asking(turn.message):
-                    reply = await session.send_prompt(prompt, on_event=spans.on_event)
+                    reply = await session.send_prompt(prompt, on_event=watch)
                 failed = reply.answer.error
             finally:
                 spans.finish(failed)
@@ -226,9 +233,12 @@ class Router:
             span.set({Attr.GEN_AI_COMPACTED: reply.moved_by is not None, Attr.COST_USD: reply.answer.cost_usd})
             if reply.answer.error:
                 span.fail(reply.answer.error)
-            for model, usd in reply.answer.cost_by_model.items():
-                self._emit(MoneySpent(route=session.route.name, model=model, usd=usd))
+            self._spent(session, reply.answer.cost_by_model)
         return reply
+
+    def _spent(self, session: PersistentSession, by_model: Mapping[str, float]) -> None:
+        for model, usd in by_model.items():
+            self._emit(MoneySpent(route=session.route.name, model=model, usd=usd))
 
     # -- what else can come of it --------------------------------------------------------------------------------------
     def _ask_again(self, session: PersistentSession, turn: Turn, cause: ResetCause) -> None:

@@ -32,6 +32,7 @@ class RouteSettings:
     autocompact: int = 200_000
     prefer: str = "rotate"
     turn_seconds: float = 600.0
+    budget_usd_day: float = 0.0
 
     def names(self, channel: Channel) -> bool:
         """By id or by name; a channel without a name (a direct message) and one that is called `*` only by id."""

@@ -38,7 +38,7 @@ class Sessions:
 
     def doubt_delivery(self, *, until: float = 0.0) -> None:
         """What was said up to now, or up to then (seconds since the epoch), may never arrive as an event."""
-        until = max(self._parts.clock.now(), until)
+        until = until or self._parts.clock.now()
         for session in self._sessions.values():
             session.context.doubt_delivery(at=f"{until:.6f}")
 

@@ -21,6 +21,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.messages import Channel, ChannelKind
 from bot.ports import Clock, Page, Posted, SlackError
 from bot.slack_text import Me
+from bot.slack_time import SlackTime
 from telemetry.emit import Emit
 from telemetry.events import SlackCalled, SlackOutcome
 
@@ -29,10 +30,14 @@ CALL_SECONDS = 20.0
 SOON_SECONDS = 0.05  # a clock that wakes a little early is no reason to wait anew
 RATE_LIMITED = frozenset({"ratelimited", "rate_limited"})
 CHANNEL_SECONDS = 600.0
+# What an app without the scope, or a workspace without the feature, is told for ever.
+NOT_GRANTED = frozenset({"missing_scope", "unknown_method", "no_permission", "not_allowed_token_type", "feature_not_enabled"})
+NOTHING_TO_DO = frozenset({"already_reacted", "no_reaction", "message_not_found", "thread_not_found"})
 UNKNOWN_USER = frozenset({"user_not_found", "user_not_visible"})  # and it stays so
 NAMES_KEPT = 10_000
 LOGGER = logging.getLogger("insomnia.slack")  # Slack's libraries print whole bodies at DEBUG
 LOGGER.setLevel(logging.WARNING)
+_TYPES = {ChannelKind.PUBLIC: "channel", ChannelKind.PRIVATE: "group", ChannelKind.DIRECT: "im"}
 LEARNED_PAGES = 20  # of 200 channels: at one page a second or so, more would hold up the start
 
 
@@ -47,7 +52,10 @@ def is_loopback(url: str) -> bool:
 class SlackWeb:
     """One bot token. `start` proves it; afterwards `me` and `team` are known."""
 
-    def __init__(self, token: str, *, api_url: str, session: aiohttp.ClientSession, clock: Clock, emit: Emit) -> None:
+    def __init__(
+        self, token: str, *, api_url: str, session: aiohttp.ClientSession, clock: Clock, emit: Emit, time: SlackTime | None = None
+    ) -> None:
+        self.time, self.team = time or SlackTime(clock), ""
         # No retries by the library: its own repeats a post whose answer was lost, and then the post stands there twice.
         self.client = AsyncWebClient(token=token, base_url=api_url or PUBLIC_API, session=session, retry_handlers=[], logger=LOGGER)
         if is_loopback(self.client.base_url):
@@ -56,6 +64,7 @@ class SlackWeb:
         self._names: dict[str, str] = {}
         self._channels: dict[str, Channel] = {}
         self._learnt: dict[str, float] = {}  # when, by the monotonic clock
+        self._not_granted: set[str] = set()  # methods that are a courtesy, and that this app may not use
         self._put_off: dict[tuple[str, str], float] = {}  # kind of call -> until when Slack wants no more of it
 
     async def start(self) -> Me:
@@ -63,6 +72,7 @@ class SlackWeb:
         told = await self._call("auth.test")
         if not told.get("bot_id"):  # a person's token: what the bot posts would be that person's
             raise SlackError("auth.test", "not_allowed_token_type")
+        self.team = str(told.get("team_id") or "")
         home = frozenset(str(told[name]) for name in ("team_id", "enterprise_id") if told.get(name))
         return Me(user_id=str(told.get("user_id") or ""), bot_id=str(told.get("bot_id") or ""), home=home)
 
@@ -99,6 +109,10 @@ class SlackWeb:
         next_cursor = (told.get("response_metadata") or {}).get("next_cursor") or ""
         return Page(messages if isinstance(messages, list) else [], str(next_cursor))
 
+    async def history(self, channel: str, *, limit: int) -> Page:
+        messages = (await self._call("conversations.history", channel=channel, limit=limit)).get("messages")
+        return Page(messages if isinstance(messages, list) else [])
+
     async def post(self, channel: str, text: str, *, thread_ts: str, metadata: Mapping[str, Any] | None = None) -> Posted:
         args: dict[str, Any] = {"channel": channel, "text": text, "thread_ts": thread_ts, "unfurl_links": "false", "unfurl_media": "false"}
         if metadata is not None:
@@ -111,6 +125,25 @@ class SlackWeb:
 
     async def delete(self, channel: str, ts: str) -> None:
         await self._call("chat.delete", channel=channel, ts=ts)
+
+    async def react(self, channel: str, ts: str, name: str, *, on: bool) -> None:
+        await self._courtesy("reactions.add" if on else "reactions.remove", channel=channel, timestamp=ts, name=name)
+
+    async def set_working(self, channel: str, thread_ts: str, *, on: bool) -> None:
+        status = "processing" if on else "active"
+        await self._courtesy("agents.sessions.setStatus", channel_id=channel, thread_ts=thread_ts, status=status)
+
+    async def _courtesy(self, method: str, **args: str) -> None:
+        """Nobody misses what the app was not given: it is counted once, and not tried again."""
+        if method in self._not_granted:
+            return
+        try:
+            await self._call(method, **args)
+        except SlackError as e:
+            if e.code in NOT_GRANTED:
+                self._not_granted.add(method)
+            elif e.code not in NOTHING_TO_DO:
+                raise
 
     async def set_status(self, channel: str, thread_ts: str, status: str) -> None:
         await self._call("assistant.threads.setStatus", channel_id=channel, thread_ts=thread_ts, status=status)
@@ -129,6 +162,10 @@ class SlackWeb:
                 self._names.clear()
             self._names[user] = str(next(name for name in names if name))
         return self._names[user]
+
+    def member_of(self) -> dict[str, str]:
+        """The channels that were learnt at the start, with the type that events give them."""
+        return {c.id: _TYPES[c.kind] for c in self._channels.values()}
 
     def known_channel(self, channel: str) -> Channel | None:
         """What was learnt of it before; never asks."""
@@ -159,6 +196,7 @@ class SlackWeb:
             async with asyncio.timeout(CALL_SECONDS):  # the library's own does not hold for a session that it is given
                 response = await self.client.api_call(method, data=args, headers=headers)
             outcome = SlackOutcome.OK
+            self.time.told(_header(response, "date"))
             return response.data if isinstance(response.data, dict) else {}
         except SlackApiError as e:
             error = _error(method, e)
@@ -194,21 +232,25 @@ def _error(method: str, e: SlackApiError) -> SlackError:
     response: Any = e.response
     status = int(getattr(response, "status_code", None) or getattr(response, "status", None) or 0)
     body = response.data if isinstance(getattr(response, "data", None), dict) else {}
-    headers = {k.lower(): v for k, v in dict(getattr(response, "headers", None) or {}).items()}
     code = str(body.get("error") or ("invalid_response" if status in (0, 200) else f"http_{status}"))
     if status == 429:
         code = "ratelimited"
     elif status >= 500:
         code = f"http_{status}"
-    return SlackError(method, code, retry_after=_seconds(headers.get("retry-after")), needed=str(body.get("needed") or ""))
+    return SlackError(method, code, retry_after=_seconds(_header(response, "retry-after")), needed=str(body.get("needed") or ""))
+
+
+def _header(response: Any, name: str) -> str:
+    headers = {str(k).lower(): v for k, v in dict(getattr(response, "headers", None) or {}).items()}
+    value = headers.get(name)
+    return str(value[0] if isinstance(value, list) and value else value or "")
 
 
 def _given(args: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in args.items() if value}
 
 
-def _seconds(value: object) -> float:
-    text = str(value[0] if isinstance(value, list) else value or "")
+def _seconds(text: str) -> float:
     return float(text) if text.replace(".", "", 1).isdigit() else 0.0
 
 

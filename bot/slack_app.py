@@ -18,8 +18,13 @@ BOT_SCOPES: Mapping[str, str] = {
     "groups:read": "know private channels by name",
     "im:history": "read direct messages",
     "im:read": "know direct messages from channels",
-    "reactions:read": "hear the question mark that asks why",
+    "reactions:read": "hear the question mark that asks why, and the cross that asks to stop",
     "users:read": "know people by name",
+}
+# What it is nicer with. Without one of these nothing fails, and nothing is said; Slack's refusal is counted once.
+OPTIONAL_SCOPES: Mapping[str, str] = {
+    "assistant:write": "show Slack's own stop button",
+    "reactions:write": "put 👀 on messages that wait",
 }
 ESSENTIAL = ("app_mentions:read", "channels:history", "chat:write")
 EVENTS: Mapping[str, str] = {
@@ -27,5 +32,6 @@ EVENTS: Mapping[str, str] = {
     "message.channels": "messages in public channels",
     "message.groups": "messages in private channels",
     "message.im": "direct messages",
-    "reaction_added": "the question mark that asks why",
+    "reaction_added": "the question mark that asks why, and the cross that asks to stop",
+    "agent_session_stopped": "Slack's own stop button",
 }

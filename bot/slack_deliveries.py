@@ -40,7 +40,11 @@ class Deliveries:
 
     def _event(self, body: Mapping[str, Any], *, late: bool) -> None:
         event_id = str(body.get("event_id") or "")
-        self._take(body)
+        try:
+            self._take(body)
+        except Exception:
+            self.doubt(GapReason.NOT_STORED)  # it may be given up before the disk takes it
+            raise
         if late and event_id not in self._taken:  # else it is our acknowledgement that was late
             self.doubt(GapReason.LATE_DELIVERY)
         self._taken.pop(event_id, None)

@@ -38,6 +38,11 @@ KEPT_DEPTH = 30  # lists and objects inside each other: a shared message with ri
 TOMBSTONE = "tombstone"
 WHY = frozenset({"why", "なぜ"})
 QUESTION_MARKS = frozenset({"question", "grey_question"})
+STOP = frozenset({"stop", "cancel", "abort"}) | frozenset(
+    {"止めて", "とめて", "止まって", "やめて", "ストップ", "停止", "中止", "キャンセル", "止めてください", "やめてください"}
+)
+STOP_SIGNS = frozenset({"x", "negative_squared_cross_mark", "octagonal_sign"})  # ❌ ❎ 🛑
+_END_MARKS = " \t\n.!。！…～~"
 _MENTION = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^>]*)?>")
 _GROUP = re.compile(r"<!(?:subteam\^|here|channel|everyone)")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -93,13 +98,24 @@ class Wondered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StopAsked:
+    """Somebody wants no answer: to the message `ts` (a reaction), or to all that is asked in the thread `thread_ts` (Slack's button)."""
+
+    team: str
+    channel: str
+    user: str
+    ts: str = ""
+    thread_ts: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ignored:
     reason: DropReason
     channel: str = ""
     ts: str = ""
 
 
-SlackEvent = Posted | Edited | Deleted | Wondered | Ignored
+SlackEvent = Posted | Edited | Deleted | Wondered | StopAsked | Ignored
 
 
 # -- whom a message calls ----------------------------------------------------------------------------------------------
@@ -142,6 +158,8 @@ def read_event(body: Mapping[str, Any], me: Me) -> SlackEvent:
     team, channel = _team(body), _id(event.get("channel"))
     if event.get("type") == "reaction_added":
         return _reacted(team, event, me)
+    if event.get("type") == "agent_session_stopped":
+        return _button_pressed(team, event)
     if event.get("type") not in ("message", "app_mention"):
         return Ignored(reason=DropReason.IGNORED_EVENT)
     if not team or not channel:
@@ -237,18 +255,31 @@ def _gone(team: str, channel: str, m: Mapping[str, Any], *, was: Mapping[str, An
     return Deleted(thread=Thread(team, channel, _ts(m.get("thread_ts")) or ts), ts=ts, user=_id(m.get("user")))
 
 
-def _reacted(team: str, event: Mapping[str, Any], me: Me) -> Wondered | Ignored:
+def _button_pressed(team: str, event: Mapping[str, Any]) -> StopAsked | Ignored:
+    asked = StopAsked(team=team, channel=_id(event.get("channel")), user=_id(event.get("user")), thread_ts=_ts(event.get("thread_ts")))
+    whole = team and asked.channel and asked.user and asked.thread_ts
+    return asked if whole else Ignored(reason=DropReason.MALFORMED, channel=asked.channel)
+
+
+def _reacted(team: str, event: Mapping[str, Any], me: Me) -> Wondered | StopAsked | Ignored:
     item = _object(event.get("item"))
     wondered = Wondered(team=team, channel=_id(item.get("channel")), ts=_ts(item.get("ts")), user=_id(event.get("user")))
-    asks = _id(event.get("reaction")) in QUESTION_MARKS and event.get("item_user") == me.user_id != wondered.user
-    if not asks or not (team and wondered.channel and wondered.ts and wondered.user):
+    sign, of_ours = _id(event.get("reaction")), event.get("item_user") == me.user_id
+    stops = sign in STOP_SIGNS and not of_ours
+    asks = stops or (sign in QUESTION_MARKS and of_ours)
+    if not asks or wondered.user == me.user_id or not (team and wondered.channel and wondered.ts and wondered.user):
         return Ignored(reason=DropReason.IGNORED_EVENT, channel=wondered.channel, ts=wondered.ts)
-    return wondered
+    return StopAsked(team=team, channel=wondered.channel, user=wondered.user, ts=wondered.ts) if stops else wondered
 
 
 def asks_why(body: Mapping[str, Any], me: Me) -> bool:
     """The one word and nothing else: "why?" is a question for the model."""
     return _words(body, me).strip().lower() in WHY
+
+
+def asks_stop(body: Mapping[str, Any], me: Me) -> bool:
+    """The one word and nothing else, however loud."""
+    return _words(body, me).strip(_END_MARKS).lower() in STOP
 
 
 def is_late(posted: Posted, event_ts: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from bot.footer import without_footer
 from bot.messages import Change, Role, Said, Speaker
 from bot.slack_blocks import Json, attachment_pieces, block_pieces, file_pieces, is_unfurl, maps, string
 
@@ -79,6 +80,8 @@ def said_of(
     if speaker.role is not Role.OWN and (not verified(speaker.id) or is_stranger(message, me.home)):
         speaker = Speaker(id=speaker.id, name=speaker.name, role=speaker.role, verified=False)
     text = plain_text(message, bot_user_id=me.user_id, names=names)
+    if speaker.role is Role.OWN:
+        text = without_footer(text)
     return Said(ts=string(message.get("ts")), speaker=speaker, text=text, change=change)
 
 

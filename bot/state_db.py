@@ -1,7 +1,7 @@
 """`state.db`: the one SQLite file of the bot. It opens it, checks that it is ours, and makes the tables; adapters own the rows.
 
 WAL and synchronous=FULL, because an event is acknowledged to Slack on the word of this file. One connection, one thread.
-What cannot be read is left as it is: whoever started the bot is told what to do with it.
+What cannot be read is left as it is: whoever opens it is told what to do with it (`state_rescue`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 VERSION = 3
 BUSY_SECONDS = 5.0  # somebody who looks into the file holds it for moments
@@ -50,6 +52,7 @@ CREATE TABLE deaths (message INTEGER PRIMARY KEY, times INTEGER NOT NULL);
 }
 _HELD = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _DENIED = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM})
+_REFUSED = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN})
 END_THE_OTHER = "Another process holds it: end that one first."
 MAKE_WRITABLE = "See that the file and its folder belong to you and can be written, and that the disk has room."
 MOVE_AWAY = (
@@ -60,11 +63,11 @@ UPGRADE = "Upgrade insomnia-bot."
 
 
 class StateUnreadable(Exception):
-    """`state.db` cannot be used; `remedy` says what to do. Nothing was changed."""
+    """`state.db` cannot be used; `remedy` says what to do. Nothing was changed. `damaged`: it was ours, and is no whole file any more."""
 
-    def __init__(self, path: Path, why: str, remedy: str) -> None:
+    def __init__(self, path: Path, why: str, remedy: str, *, damaged: bool = False) -> None:
         super().__init__(f"{path}: {why}. {remedy}")
-        self.path, self.why, self.remedy = path, why, remedy
+        self.path, self.why, self.remedy, self.damaged = path, why, remedy, damaged
 
 
 def open_state(path: Path) -> sqlite3.Connection:
@@ -116,8 +119,8 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     tables = _tables(db)
     if tables and (version < 1 or tables != _tables_of(version)):
         raise StateUnreadable(path, "its tables are not those of this version", MOVE_AWAY)
-    if tables and (found := str(db.execute("PRAGMA quick_check(1)").fetchone()[0])) != "ok":
-        raise StateUnreadable(path, f"it is damaged ({found})", MOVE_AWAY)
+    if tables and (found := _broken(db)):
+        raise StateUnreadable(path, f"it is damaged ({found})", MOVE_AWAY, damaged=True)
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=FULL")
     if not tables:  # new, or its maker was killed before it could make them
@@ -125,6 +128,15 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     elif version < VERSION:
         added = "".join(ADDED[later] for later in range(version + 1, VERSION + 1))
         db.executescript(f"BEGIN IMMEDIATE; {added} PRAGMA user_version={VERSION}; COMMIT;")
+
+
+def _broken(db: sqlite3.Connection) -> str:
+    """Its indexes are compared with its tables: a message that an index has lost would not be answered."""
+    found = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])
+    if found != "ok":
+        return found
+    unread = db.execute("SELECT count(*) FROM messages WHERE state != 'ended' AND NOT json_valid(body)").fetchone()[0]
+    return f"{unread} messages in it cannot be read" if unread else ""
 
 
 def _tables(db: sqlite3.Connection) -> set[str]:
@@ -152,7 +164,37 @@ def _unusable(path: Path, e: sqlite3.Error) -> StateUnreadable:
         return StateUnreadable(path, f"it cannot be opened now ({e})", END_THE_OTHER)
     if code in _DENIED:
         return StateUnreadable(path, f"it cannot be used ({e})", MAKE_WRITABLE)
-    return StateUnreadable(path, f"it is damaged, or no state of this bot ({e})", MOVE_AWAY)
+    return StateUnreadable(path, f"it is damaged, or no state of this bot ({e})", MOVE_AWAY, damaged=True)
+
+
+def disk_refusal(error: BaseException) -> str:
+    """SQLite's name for it where the disk is full, or does not take what is written; "" for every other error. It may pass."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+    return str(getattr(error, "sqlite_errorname", "")) if isinstance(error, sqlite3.Error) and code in _REFUSED else ""
+
+
+@contextlib.contextmanager
+def as_the_disk_allows() -> Iterator[None]:
+    """For what can be done without: where the disk refuses it, it is left, and told by what cannot."""
+    try:
+        yield
+    except sqlite3.Error as e:
+        if not disk_refusal(e):
+            raise
+
+
+def telling_damage(take: Callable[[Mapping[str, Any]], None], broken: Callable[[], None]) -> Callable[[Mapping[str, Any]], None]:
+    """The same, and `broken` is told where the file turns out to be damaged: it is mended at a start, and not before."""
+
+    def telling(body: Mapping[str, Any]) -> None:
+        try:
+            take(body)
+        except sqlite3.DatabaseError as e:
+            if getattr(e, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                broken()
+            raise
+
+    return telling
 
 
 def damage(path: Path) -> str:

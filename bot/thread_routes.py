@@ -10,6 +10,7 @@ import sqlite3
 from dataclasses import dataclass
 
 from bot.ports import Clock
+from bot.state_db import as_the_disk_allows
 from telemetry.events import Thread
 
 MAX_BOT_STREAK = 5  # messages of bots in a row in one thread that are taken; two bots would otherwise talk for ever
@@ -69,14 +70,16 @@ class ThreadRoutes:
 
     def answered(self, thread: Thread, *, by_bot: bool) -> None:
         """`by_bot`: who was answered. A person's answer ends the streak."""
-        self._db.execute(
-            "UPDATE threads SET answered=1, bot_streak=CASE WHEN ? THEN bot_streak ELSE 0 END WHERE team=? AND channel=? AND ts=?",
-            (by_bot, *_key(thread)),
-        )
+        with as_the_disk_allows():
+            self._db.execute(
+                "UPDATE threads SET answered=1, bot_streak=CASE WHEN ? THEN bot_streak ELSE 0 END WHERE team=? AND channel=? AND ts=?",
+                (by_bot, *_key(thread)),
+            )
 
     def caught_up(self, thread: Thread) -> None:
         """It was read to the end. What was lost after that reading began, or lay behind its end, still has to be read."""
-        self._db.execute("UPDATE threads SET overflowed=0 WHERE team=? AND channel=? AND ts=? AND lost_ts=''", _key(thread))
+        with as_the_disk_allows():
+            self._db.execute("UPDATE threads SET overflowed=0 WHERE team=? AND channel=? AND ts=? AND lost_ts=''", _key(thread))
 
     # -- resume ids ----------------------------------------------------------------------------------------------------
     def session_id(self, key: str) -> str:
@@ -84,15 +87,17 @@ class ThreadRoutes:
         return str(r[0]) if r else ""
 
     def remember_session(self, key: str, *, route: str, session_id: str, account: str) -> None:
-        self._db.execute(
-            "INSERT INTO sessions VALUES (?,?,?,?,?) ON CONFLICT (key) DO UPDATE SET"
-            " route=excluded.route, session_id=excluded.session_id, account=excluded.account, updated_at=excluded.updated_at",
-            (key, route, session_id, account, self._clock.now()),
-        )
+        with as_the_disk_allows():
+            self._db.execute(
+                "INSERT INTO sessions VALUES (?,?,?,?,?) ON CONFLICT (key) DO UPDATE SET"
+                " route=excluded.route, session_id=excluded.session_id, account=excluded.account, updated_at=excluded.updated_at",
+                (key, route, session_id, account, self._clock.now()),
+            )
 
     def drop_session(self, key: str) -> None:
         """A dead id is never tried again."""
-        self._db.execute("DELETE FROM sessions WHERE key=?", (key,))
+        with as_the_disk_allows():
+            self._db.execute("DELETE FROM sessions WHERE key=?", (key,))
 
 
 def _key(thread: Thread) -> tuple[str, str, str]:

@@ -42,10 +42,20 @@ class Sentence(StrEnum):
     SLACK_ERROR = "slack_error"
     BOT_DIED = "bot_died"
     INTERNAL = "internal"
+    BUDGET = "budget"
+    STOPPED = "stopped"
+    NOTHING_TO_STOP = "nothing_to_stop"
+    NOT_ALLOWED = "not_allowed"
+    NOT_TAKEN = "not_taken"
+    KEPT_FOR_LATER = "kept_for_later"
     EMPTY_MENTION = "empty_mention"
     RESTARTING = "restarting"
     NOT_ROUTED = "not_routed"
     TRACE = "trace"
+    FOOTER_HELD = "footer_held"
+    FOOTER_READ = "footer_read"
+    FOOTER_ADDED = "footer_added"
+    FOOTER_OMITTED = "footer_omitted"
 
 
 # Why the thread was not read. Reasons of other decisions need no words.
@@ -70,6 +80,8 @@ NO_ANSWER: dict[FailReason, Sentence] = {
     FailReason.DEADLINE: Sentence.DEADLINE,
     FailReason.COMPACTED_TWICE: Sentence.COMPACTED_TWICE,
     FailReason.SLACK_ERROR: Sentence.SLACK_ERROR,
+    FailReason.BUDGET: Sentence.BUDGET,
+    FailReason.STOPPED: Sentence.STOPPED,
     FailReason.BOT_DIED: Sentence.BOT_DIED,
     FailReason.INTERNAL: Sentence.INTERNAL,
 }
@@ -167,6 +179,29 @@ SENTENCES: dict[Sentence, tuple[str, str]] = {
         "Sorry, something went wrong on my side. Please try again, or tell whoever runs me.",
         "すみません、内部エラーが起きました。もう一度試すか、管理者にお知らせください。",
     ),
+    Sentence.BUDGET: (
+        "Sorry, today's budget ({limit} USD) is spent, so I cannot answer this. Ask again after {until}, or tell whoever runs me.",
+        "すみません、本日の予算（{limit} USD）を使い切ったため回答できません。{until}以降にお尋ねいただくか、管理者にお知らせください。",
+    ),
+    Sentence.STOPPED: ("Stopped.", "止めました。"),
+    Sentence.NOTHING_TO_STOP: (
+        "I am not answering anything here, so there is nothing to stop.",
+        "ここでは今何も処理していないので、止めるものはありません。",
+    ),
+    Sentence.NOT_ALLOWED: (
+        "Sorry, I may not answer you here: you are not on my list of people. Whoever runs me can add you.",
+        "すみません、許可された利用者の一覧に含まれていないため、ここでは回答できません。管理者に追加を依頼してください。",
+    ),
+    Sentence.NOT_TAKEN: (
+        "Sorry, I could not take your message: my disk is full or broken. I will try again for some minutes; "
+        "if no answer comes, please ask once more, and tell whoever runs me.",
+        "すみません、ディスクの空きがないか故障のため、メッセージを受け付けられませんでした。数分間は再試行します。"
+        "回答がなければ、もう一度お尋ねのうえ、管理者にお知らせください。",
+    ),
+    Sentence.KEPT_FOR_LATER: (
+        "My disk is full or broken. Your message is kept, and I will answer it as soon as that is mended. Please tell whoever runs me.",
+        "ディスクの空きがないか故障しています。メッセージは保存済みで、復旧し次第回答します。管理者にお知らせください。",
+    ),
     Sentence.EMPTY_MENTION: ("What can I do for you?", "ご用件は何でしょうか。"),
     Sentence.RESTARTING: (
         "I am being restarted in the middle of this. I will answer it when I am back.",
@@ -177,6 +212,10 @@ SENTENCES: dict[Sentence, tuple[str, str]] = {
         "このチャンネルにはルートがないため、ここでは回答しません。管理者が insomnia.toml に追加できます。",
     ),
     Sentence.TRACE: ("trace {trace}", "トレース {trace}"),
+    Sentence.FOOTER_HELD: ("nothing re-read", "読み直しなし"),
+    Sentence.FOOTER_READ: ("thread re-read: {messages}", "スレッドを読み直し（{messages}件）"),
+    Sentence.FOOTER_ADDED: ("added: {messages}", "その後の発言を追加（{messages}件）"),
+    Sentence.FOOTER_OMITTED: ("left out: {omitted}", "省略（{omitted}件）"),
 }
 
 _JAPANESE = re.compile("[\u3005\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f]")

@@ -89,6 +89,11 @@ class Workspace:
         return self.state / "state.db"
 
     @property
+    def spent_json(self) -> Path:
+        """What was spent, by day and route."""
+        return self.state / "spent.json"
+
+    @property
     def claude(self) -> Path:
         """CLAUDE_CONFIG_DIR of every session."""
         return self.state / "claude"

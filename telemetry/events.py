@@ -20,6 +20,10 @@ from telemetry.slack_events import SlackEventSeen as SlackEventSeen
 from telemetry.slack_events import SlackFact
 from telemetry.slack_events import SlackOutcome as SlackOutcome
 from telemetry.slack_events import SlackReconnected as SlackReconnected
+from telemetry.state_events import BudgetSpent as BudgetSpent
+from telemetry.state_events import StateFact
+from telemetry.state_events import StateTrouble as StateTrouble
+from telemetry.state_events import StateTroubled as StateTroubled
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -151,6 +155,7 @@ class DropReason(StrEnum):
     DUPLICATE = "duplicate"
     NOT_ADDRESSED = "not_addressed"
     NOT_ALLOWED = "not_allowed"
+    ASKED_STOP = "asked_stop"  # to what is being answered in the thread; the model heard nothing of it
     ASKED_WHY = "asked_why"  # about the bot's last answer; whoever asked was told, the model was not
     NOT_ROUTED = "not_routed"
     OWN_MESSAGE = "own_message"
@@ -175,6 +180,8 @@ class FailReason(StrEnum):
     COMPACTED_TWICE = "compacted_twice"
     THREAD_GONE = "thread_gone"
     SLACK_ERROR = "slack_error"
+    BUDGET = "budget"
+    STOPPED = "stopped"  # somebody asked for it; the outcome is `cancelled`
     BOT_DIED = "bot_died"  # at each attempt; it was given up
     INTERNAL = "internal"
 
@@ -362,6 +369,7 @@ Fact = (
     | ReplyEnded
     | MessageDropped
     | SlackFact
+    | StateFact
     | ModelCalled
     | MoneySpent
     | MemoryFact

@@ -19,6 +19,7 @@ from telemetry.events import (
     ResetHow,
     SessionState,
     SlackOutcome,
+    StateTrouble,
 )
 from telemetry.memory_events import (
     Disposition,
@@ -47,6 +48,7 @@ GEN_AI_TOKENS = tuple(float(4**n) for n in range(14))
 
 # The Web API methods that the bot calls; any other is counted as `other`.
 SLACK_METHODS = (
+    "agents.sessions.setStatus",
     "apps.connections.open",
     "assistant.threads.setStatus",
     "auth.test",
@@ -199,6 +201,10 @@ OPERATION_DURATION = Metric(
     buckets=GEN_AI_SECONDS,
 )
 COST = _counter("insomnia.cost", "USD", "What turns cost, as the CLI reports it.", ROUTE, MODEL)
+BUDGETS_SPENT = _counter("insomnia.budget.spent", "{budget}", "Daily budgets that were spent; `none`: that of everything together.", ROUTE)
+STATE_TROUBLES = _counter(
+    "insomnia.state.troubles", "{trouble}", "What could not be done with state.db.", Label(key="trouble", values=tuple(StateTrouble))
+)
 _RUN = (
     Label(key="worker", values=tuple(MemoryWorker)),
     Label(key="trigger", values=tuple(MemoryTrigger)),

@@ -14,7 +14,18 @@ from opentelemetry import metrics as otel
 
 from telemetry import metric_names as names
 from telemetry.account_events import AccountSeen, AccountState, SwitchCause
-from telemetry.events import DropReason, FailReason, GapReason, LaneDepth, Outcome, ResetCause, SessionSeen, SessionState, SlackOutcome
+from telemetry.events import (
+    DropReason,
+    FailReason,
+    GapReason,
+    LaneDepth,
+    Outcome,
+    ResetCause,
+    SessionSeen,
+    SessionState,
+    SlackOutcome,
+    StateTrouble,
+)
 from telemetry.memory_events import (
     REASONS,
     TRIGGERS,
@@ -208,10 +219,11 @@ def _legal_of_a_route() -> Iterator[tuple[Metric, Labels]]:
         yield names.SESSION_FORGOTTEN, {"cause": cause}
     for cause in _COMPACTIONS:
         yield names.GATE_ASKED_AGAIN, {"cause": cause}
-    for outcome in (Outcome.ANSWERED, Outcome.CANCELLED):
-        yield names.MESSAGES, {"outcome": outcome, "reason": names.NONE}
+    yield names.MESSAGES, {"outcome": Outcome.ANSWERED, "reason": names.NONE}
     for why in FailReason:
-        yield names.MESSAGES, {"outcome": Outcome.FAILED, "reason": why}
+        outcome = Outcome.CANCELLED if why is FailReason.STOPPED else Outcome.FAILED
+        yield names.MESSAGES, {"outcome": outcome, "reason": why}
+    yield names.BUDGETS_SPENT, {}
     for labels in _dropped():
         yield names.MESSAGES, labels
 
@@ -229,6 +241,9 @@ def _legal_without_route() -> Iterator[tuple[Metric, Labels]]:
         yield names.SLACK_RECONNECTS, {"reason": reason}
     for gap in GapReason:
         yield names.SLACK_GAPS, {"reason": gap}
+    for trouble in StateTrouble:
+        yield names.STATE_TROUBLES, {"trouble": trouble}
+    yield names.BUDGETS_SPENT, {"route": names.NONE}
     yield names.SINK_FAILURES, {}
     for signal in names.LOST_SIGNALS:
         yield names.EXPORT_LOST, {"signal": signal}

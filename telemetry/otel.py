@@ -107,6 +107,13 @@ class OtelEmit(Spans):
             case events.DeliveryGap():
                 self._metrics.add(metric_names.SLACK_GAPS, {"reason": fact.reason})
                 self._log(Event.DELIVERY_GAP, {Attr.SLACK_GAP_REASON: fact.reason}, fact.reason, SeverityNumber.WARN)
+            case events.StateTroubled():
+                self._state_troubled(fact)
+            case events.BudgetSpent():
+                self._metrics.add(metric_names.BUDGETS_SPENT, {"route": fact.route or metric_names.NONE})
+                about = {Attr.ROUTE: fact.route, Attr.BUDGET_USED: fact.usd, Attr.BUDGET_LIMIT: fact.limit_usd}
+                what = f"{fact.route or 'all routes'}, {fact.usd:.2f} of {fact.limit_usd:.2f} USD"
+                self._log(Event.BUDGET_SPENT, about, what, SeverityNumber.WARN)
             case events.SlackEventSeen():
                 self._metrics.latest.event()
             case events.ModelCalled():
@@ -255,6 +262,13 @@ class OtelEmit(Spans):
         self._metrics.add(metric_names.MESSAGES, {"route": fact.route, "outcome": Outcome.DROPPED, "reason": fact.reason})
         severity = SeverityNumber.DEBUG if fact.reason in _ORDINARY_DROPS else SeverityNumber.INFO
         self._log(Event.MESSAGE_DROPPED, about, fact.reason, severity)
+
+    def _state_troubled(self, fact: events.StateTroubled) -> None:
+        about: dict[Attr, AttrValue] = {Attr.STATE_TROUBLE: fact.trouble, Attr.ERROR_TYPE: fact.error}
+        if fact.open_messages is not None:
+            about[Attr.STATE_OPEN] = fact.open_messages
+        self._metrics.add(metric_names.STATE_TROUBLES, {"trouble": fact.trouble})
+        self._log(Event.STATE_TROUBLE, about, f"{fact.trouble}, {fact.error}", SeverityNumber.ERROR)
 
     def _slack_called(self, fact: events.SlackCalled) -> None:
         self._metrics.add(metric_names.SLACK_CALLS, {"method": fact.method, "outcome": fact.outcome})

@@ -19,6 +19,7 @@ class GapReason(StrEnum):
     SOCKET_LOST = "socket_lost"
     LATE_DELIVERY = "late_delivery"  # an event came only at one of Slack's later tries
     EVENTS_LIMITED = "events_limited"  # Slack held events back, because there were too many
+    NOT_STORED = "not_stored"  # an event could not be written down; Slack may give it up before it can
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

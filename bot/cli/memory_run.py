@@ -62,7 +62,7 @@ def _ask(bot: RunningBot, worker: str) -> list[Result]:
 def _alone(settings: Settings, workspace: Workspace, worker: str) -> list[Result]:
     mend_environment()
     from bot.claude_launch import CliNotFound, find_cli
-    from bot.main import telemetry_of
+    from bot.main import budgets_of, telemetry_of
     from telemetry.setup import telemetry
 
     with workspace.lock():
@@ -70,7 +70,7 @@ def _alone(settings: Settings, workspace: Workspace, worker: str) -> list[Result
             cli = find_cli(str(settings.path(settings.claude.path)) if settings.claude.path else "")
         except CliNotFound as error:
             raise CommandError(str(error)) from error
-        with telemetry(telemetry_of(settings, workspace)) as emit:
+        with telemetry(telemetry_of(settings, workspace, budgets_of(settings, workspace))) as emit:
             return asyncio.run(_run_here(settings, workspace, worker, cli=cli, emit=emit))
 
 

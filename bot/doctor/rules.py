@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from bot.claude_launch import OLDEST
 from bot.doctor.seen import Finding, Level, ModelSeen, Seen
-from bot.slack_app import BOT_SCOPES, ESSENTIAL, EVENTS
+from bot.slack_app import BOT_SCOPES, ESSENTIAL, EVENTS, OPTIONAL_SCOPES
 
 TESTED_CLI = (2, 1, 332)
 LITTLE, TOO_LITTLE = 1 << 30, 100 << 20  # bytes of disk
@@ -85,6 +85,9 @@ def _scopes(seen: Seen) -> Iterator[Finding]:
             yield Finding(
                 check="scopes", level=level, found=f"{scope} is missing: without it the bot cannot {BOT_SCOPES[scope]}", mend=mend
             )
+        for scope in (scope for scope in OPTIONAL_SCOPES if scope not in slack.scopes):
+            found = f"{scope} is missing: without it the bot does not {OPTIONAL_SCOPES[scope]}"
+            yield Finding(check="scopes", level=Level.INFO, found=found, mend=f"if you want that: add {scope}, and {_REINSTALL}")
         if not missing:
             yield Finding(check="scopes", level=Level.OK, found=f"all {len(BOT_SCOPES)} are granted")
     found = "which events Slack sends cannot be asked with these tokens"
@@ -191,7 +194,7 @@ def _state(seen: Seen) -> Iterator[Finding]:
     level = Level.FAIL if state.free_bytes < TOO_LITTLE else Level.WARN if state.free_bytes < LITTLE else Level.OK
     yield Finding(check="disk", level=level, found=free, mend="make room: a full disk stops answers" if level is not Level.OK else "")
     if state.database:
-        mend = "stop the bot, move .insomnia/state.db away and start it again; Slack delivers what is open once more"
+        mend = "restart the bot: it puts the file aside, takes over what can be read of it, and looks for open questions in Slack"
         yield Finding(check="state_db", level=Level.FAIL, found=f"state.db is damaged: {state.database}", mend=mend)
     else:
         yield Finding(check="state_db", level=Level.OK, found="state.db is whole")

@@ -61,6 +61,8 @@ NO_ANSWER: Mapping[str, Both] = {
     FailReason.COMPACTED_TWICE: ("the context was compacted twice while answering", "回答中にコンテキストが二度圧縮されました"),
     FailReason.THREAD_GONE: ("the thread is gone from Slack", "スレッドがSlackにもうありません"),
     FailReason.SLACK_ERROR: ("Slack did not take the answer", "回答をSlackに投稿できませんでした"),
+    FailReason.BUDGET: ("today's budget was spent", "本日の予算を使い切っていました"),
+    FailReason.STOPPED: ("somebody asked to stop", "停止の依頼がありました"),
     FailReason.BOT_DIED: ("the bot broke down at each attempt", "回答のたびにボットが停止しました"),
     FailReason.INTERNAL: ("of an error in the bot itself", "ボットの内部エラーが起きました"),
 }
@@ -69,6 +71,7 @@ DROPPED: Mapping[str, Both] = {
     DropReason.DUPLICATE: ("Slack delivered it once more; it was taken the first time", "Slackからの再配信で、すでに受け付けていました"),
     DropReason.NOT_ADDRESSED: ("it did not address the bot", "ボット宛てではありませんでした"),
     DropReason.NOT_ALLOWED: ("its author may not use the bot here", "ここでボットを使う許可がない人の発言でした"),
+    DropReason.ASKED_STOP: ("it asked to stop what was being answered", "処理を止める依頼でした"),
     DropReason.ASKED_WHY: ("it asked why, and that was told to its author alone", "理由の質問だったので、本人だけに答えました"),
     DropReason.NOT_ROUTED: ("its channel has no route", "チャンネルにルートがありません"),
     DropReason.OWN_MESSAGE: ("it is the bot's own", "ボット自身の発言でした"),

@@ -8,17 +8,20 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from bot.account_rests import AccountRests
 from bot.accounts import Accounts
 from bot.app import App
+from bot.asides import Asides
+from bot.budgets import Budgets
 from bot.config import Credential
 from bot.inbox import Inbox
 from bot.intake import Audience, Intake
 from bot.outbox import Outbox
+from bot.patience import Patience
 from bot.persistent_session import PersistentSession, SessionParts
 from bot.replying import Replies
 from bot.responder import Responder
@@ -32,6 +35,7 @@ from bot.thread_sections import ThreadReader
 from bot.whys import Whys
 from telemetry.events import GateDecided, ReplyEnded, SessionReset, Thread, ThreadInjected
 from tests.bot.fakes import GENERAL, JUMPS, ME, MODEL, FakeClaude, FakeClock, FakeExplains, FakeSlack, settled
+from tests.bot.full_disk import RefusingDb
 from tests.bot.recording import FakeSpan, RecordingEmit
 
 MENTION = f"<@{ME.user_id}> "
@@ -90,6 +94,9 @@ class Bench:
         me: Me = ME,
         accounts: Sequence[str] = ("work",),
         max_resident: int = 32,
+        budget: float = 0.0,
+        footer: bool = False,
+        tz: tzinfo = UTC,
         before: Bench | None = None,
         mortal: Callable[[Any], Any] = lambda port: port,
     ) -> None:
@@ -100,7 +107,12 @@ class Bench:
         self.slack: FakeSlack = before.slack if before else FakeSlack(self.clock)
         self.claude: FakeClaude = before.claude if before else FakeClaude()
         self.emit, self.explains = RecordingEmit(), FakeExplains()
-        self.db: sqlite3.Connection = mortal(open_state(folder / "state.db"))
+        self.refused: list[str] = []  # beginnings of statements that the disk does not take
+        self.db = cast(sqlite3.Connection, mortal(RefusingDb(open_state(folder / "state.db"), self.refused)))
+        limits = {name: route.budget_usd_day for name, route in self.settings.items()}
+        self.budgets = Budgets(folder / "spent.json", clock=self.clock, tz=tz, limits=limits, overall=budget)
+        self.budgets.told = self.emit
+        self.emit.listeners.append(self.budgets.hear)
         slack = mortal(self.slack)
         boot = "second" if before else "first"
         self.inbox, self.threads = Inbox(self.db, clock=self.clock), ThreadRoutes(self.db, clock=self.clock, boot=boot)
@@ -110,11 +122,12 @@ class Bench:
         self.reader = ThreadReader(slack, self.inbox, me=me, clock=self.clock, emit=self.emit)
         self.router = Router(reader=self.reader, inbox=self.inbox, threads=self.threads, emit=self.emit, tz=UTC)
         audience = Audience(users=users, bots=bots)
+        patience = Patience(clock=self.clock, emit=self.emit)
         self.responder = Responder(
             sessions=self.sessions,
             router=self.router,
             reader=self.reader,
-            replies=Replies(slack, Outbox(self.db), me=ME, clock=self.clock, emit=self.emit),
+            replies=Replies(slack, Outbox(self.db), me=ME, clock=self.clock, emit=self.emit, patience=patience),
             slack=slack,
             threads=self.threads,
             audience=audience,
@@ -122,7 +135,9 @@ class Bench:
             me=me,
             clock=self.clock,
             emit=self.emit,
-            tz=UTC,
+            budgets=self.budgets,
+            tz=tz,
+            footer=footer,
         )
         self.app = App(
             inbox=self.inbox,
@@ -131,9 +146,11 @@ class Bench:
             slack=slack,
             responder=self.responder,
             whys=Whys(self.explains, slack, language=language),
+            asides=Asides(slack, self.inbox, language=language, tz=tz, clock=self.clock),
             me=me,
             clock=self.clock,
             emit=self.emit,
+            patience=patience,
         )
         self.intake = Intake(
             inbox=self.inbox,
@@ -144,6 +161,9 @@ class Bench:
             emit=self.emit,
             accepted=self.app.accepted,
             wondered=self.app.wondered,
+            stop_asked=self.app.stop_asked,
+            refused=self.app.refused,
+            not_taken=self.app.not_taken,
         )
 
     def _parts(self) -> SessionParts:
@@ -186,7 +206,12 @@ class Bench:
 
     def deliver(self, channel: str, message: dict[str, Any]) -> None:
         kind = "im" if channel.startswith("D") else "channel"
-        event = {**message, "channel": channel, "channel_type": kind, "event_ts": message.get("ts", f"{self.clock.now():.6f}")}
+        event = {
+            **message,
+            "channel": channel,
+            "channel_type": kind,
+            "event_ts": message.get("ts", f"{self.clock.now() - self.clock.set_off:.6f}"),
+        }
         self.intake.take({"team_id": self.slack.team, "event": event})
 
     async def ask(self, text: str, *, thread: str = "", channel: str = GENERAL, user: str = "U1", **more: Any) -> Asked:

@@ -11,6 +11,7 @@ import pytest
 
 from bot.messages import GateSummary, Message
 from bot.outbox import Outbox
+from bot.patience import Patience
 from bot.ports import SlackError
 from bot.replying import Delivered, Replies, ReplyLost
 from bot.state_db import open_state
@@ -27,7 +28,8 @@ class Desk:
         self.clock, self.emit = FakeClock(), RecordingEmit()
         self.slack = FakeSlack(self.clock)
         self.db = open_state(path)
-        self.replies = Replies(self.slack, Outbox(self.db), me=ME, clock=self.clock, emit=self.emit)
+        patience = Patience(clock=self.clock, emit=self.emit)
+        self.replies = Replies(self.slack, Outbox(self.db), me=ME, clock=self.clock, emit=self.emit, patience=patience)
         self.root = self.slack.put(GENERAL, "the question")["ts"]
         self.message = Message(
             row=1,

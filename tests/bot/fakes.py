@@ -51,14 +51,19 @@ class FakeClock:
 
     def __init__(self) -> None:
         self.elapsed = 0.0
+        self.set_off = 0.0  # how far somebody has set the wall clock from where it was
         self.slept: list[float] = []
         self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
 
     def now(self) -> float:
-        return EPOCH + self.elapsed
+        return EPOCH + self.elapsed + self.set_off
 
     def monotonic(self) -> float:
         return self.elapsed
+
+    def set_by(self, seconds: float) -> None:
+        """The wall clock is set; whoever sleeps does not notice."""
+        self.set_off += seconds
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -114,6 +119,7 @@ class FakeSlack:
         self.channels = {c.id: c for c in CHANNELS}
         self.names = {"U1": "Ann", "U2": "Bob", "U9": "Mallory", ME.user_id: "Insomnia"}
         self.messages: dict[tuple[str, str], dict[str, Any]] = {}  # (channel, ts)
+        self.reactions: set[tuple[str, str, str]] = set()  # (channel, ts, name): the bot's
         self.faults: dict[str, deque[Fault | None]] = {}
         self.calls: list[SlackCall] = []
         self.page_size = 1_000
@@ -122,7 +128,7 @@ class FakeSlack:
     # -- what people do, without events --------------------------------------------------------------------------------
     def put(self, channel: str, text: str, *, user: str = "U1", thread_ts: str = "", **more: Any) -> dict[str, Any]:
         self.clock.advance(1.0)
-        ts = f"{self.clock.now():.6f}"
+        ts = f"{self.clock.now() - self.clock.set_off:.6f}"  # nobody sets Slack's clock
         message = {"type": "message", "ts": ts, "user": user, "text": text, **({"thread_ts": thread_ts} if thread_ts else {}), **more}
         self.messages[channel, ts] = message
         return message
@@ -171,6 +177,15 @@ class FakeSlack:
         end = start + min(self.page_size, limit)
         return Page(there[start:end], str(end) if end < len(there) else "")
 
+    async def history(self, channel: str, *, limit: int) -> Page:
+        await self._called(SlackCall("history", channel))
+        roots = [m for (c, _), m in self.messages.items() if c == channel and m.get("thread_ts", m["ts"]) == m["ts"]]
+        return Page([self._counted(channel, m) for m in sorted(roots, key=lambda m: str(m["ts"]), reverse=True)[:limit]])
+
+    def _counted(self, channel: str, root: dict[str, Any]) -> dict[str, Any]:
+        below = [m["ts"] for m in self.thread(channel, root["ts"]) if m is not root]
+        return {**root, "reply_count": len(below), "latest_reply": max(below)} if below else root
+
     async def post(self, channel: str, text: str, *, thread_ts: str, metadata: Mapping[str, Any] | None = None) -> Posted:
         await self._called(SlackCall("post", channel, thread_ts, text, metadata))
         if self.limit is not None and len(text) > self.limit:
@@ -185,6 +200,13 @@ class FakeSlack:
     async def delete(self, channel: str, ts: str) -> None:
         await self._called(SlackCall("delete", channel, ts))
         self.messages.pop((channel, ts), None)
+
+    async def react(self, channel: str, ts: str, name: str, *, on: bool) -> None:
+        await self._called(SlackCall("react" if on else "unreact", channel, text=name, thread_ts=ts))
+        (self.reactions.add if on else self.reactions.discard)((channel, ts, name))
+
+    async def set_working(self, channel: str, thread_ts: str, *, on: bool) -> None:
+        await self._called(SlackCall("set_working", channel, thread_ts, "processing" if on else "active"))
 
     async def set_status(self, channel: str, thread_ts: str, status: str) -> None:
         await self._called(SlackCall("set_status", channel, thread_ts, status))
@@ -256,6 +278,7 @@ class FakeClaude:
         self.prompts: list[str] = []
         self.compactions: deque[Sequence[Step]] = deque()
         self.start_faults: deque[BaseException | None] = deque()
+        self.start_gate: asyncio.Event | None = None  # a start waits for it
         self._turns: deque[Sequence[Step]] = deque()
 
     def turn(self, *steps: Step) -> None:
@@ -275,6 +298,8 @@ class FakeClaude:
 
     async def start(self, launch: Launch, *, on_exit: Callable[[int | None], None], on_stray: Callable[[StreamEvent], None]) -> FakeProcess:
         self.launches.append(launch)
+        if self.start_gate is not None:
+            await self.start_gate.wait()
         fault = self.start_faults.popleft() if self.start_faults else None
         if fault is not None:
             raise fault

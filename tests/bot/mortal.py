@@ -7,13 +7,13 @@ not committed is gone; Slack and the CLI's scripted turns live on.
 from __future__ import annotations
 
 import inspect
-import sqlite3
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 from tests.bot.bench import Bench
 from tests.bot.fakes import FakeProcess, settled
+from tests.bot.full_disk import RefusingDb
 
 
 class Death(BaseException):
@@ -85,8 +85,9 @@ class Mortal:
 
 async def bury(bench: Bench) -> None:
     """What a dead process leaves: its file as it was committed, and nothing that still runs."""
-    db = bench.db._target if isinstance(bench.db, Mortal) else bench.db
-    assert isinstance(db, sqlite3.Connection)
+    refusing = bench.db._target if isinstance(bench.db, Mortal) else bench.db
+    assert isinstance(refusing, RefusingDb)
+    db = refusing.connection
     if db.in_transaction:
         db.rollback()
     db.close()  # first: what is cancelled must not put anything in order

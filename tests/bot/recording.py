@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -52,9 +52,12 @@ class RecordingEmit:
     def __init__(self) -> None:
         self.told: list[tuple[Fact, FakeSpan | None]] = []
         self.spans: list[FakeSpan] = []
+        self.listeners: list[Callable[[Fact], None]] = []
 
     def __call__(self, fact: Fact) -> None:
         self.told.append((fact, _current.get()))
+        for listener in self.listeners:
+            listener(fact)
 
     def of(self, kind: type[F]) -> list[F]:
         return [fact for fact, _ in self.told if isinstance(fact, kind)]

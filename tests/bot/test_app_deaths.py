@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from bot.messages import MOST_DEATHS
-from telemetry.events import ReplyEnded
+from bot.outbox import Outbox
+from bot.reply_parts import Reply
+from telemetry.events import FailReason, Outcome, ReplyEnded
 from telemetry.names import Attr
 from tests.bot.bench import Bench, question
 from tests.bot.fakes import CODE, GENERAL, settled
@@ -163,3 +165,45 @@ async def test_where_even_to_say_so_kills_the_bot_nothing_is_said(lives: Lives, 
     assert lives.bench.asked(ts).posts == ()
     assert [(f.outcome, f.reason) for f in lives.bench.emit.of(ReplyEnded)] == [("failed", "bot_died")]
     assert "the bot died 6 times over it" in capsys.readouterr().err
+
+
+async def test_who_was_stopped_while_waiting_is_told_so_once_also_by_the_next_bot(lives: Lives) -> None:
+    root = lives.bench.old_thread("Which one?")
+    lives.bench.claude.turn(asyncio.Event())
+    lives.bench.mention("One that takes long")
+    waits = lives.bench.mention("And this", thread=root)
+    await settled()
+    lives.bench.slack.fail("post", asyncio.Event())
+    lives.bench.mention("stop", thread=root)
+    await lives.die()
+
+    await lives.again()
+    await lives.bench.ended()
+
+    asked = lives.bench.asked(waits)
+    assert asked.outcome == "cancelled" and len(asked.posts) == 1
+    assert not any("And this" in prompt for prompt in lives.bench.claude.prompts)
+    ended = next(fact for fact in lives.bench.emit.of(ReplyEnded) if fact.message_ts == waits)
+    assert ended.reason is FailReason.STOPPED
+
+
+async def test_what_an_earlier_bot_began_to_post_is_not_stopped(lives: Lives) -> None:
+    """It waits behind another one, and half of it may stand there."""
+    root = lives.bench.old_thread("Which one?")
+    for _ in range(2):
+        lives.bench.claude.turn(asyncio.Event())
+    lives.bench.mention("One that takes long")
+    await lives.die()
+    await lives.again()
+    waits = lives.bench.mention("And this", thread=root)
+    await settled()
+    row = lives.bench.db.execute("SELECT id FROM messages WHERE ts=?", (waits,)).fetchone()[0]
+    Outbox(lives.bench.db).keep(row, Reply(text="made before", outcome=Outcome.ANSWERED, trace_id="7" * 32))
+    lives.bench.mention("stop", thread=root)
+    await settled()
+    await lives.die()
+
+    await lives.again()
+    await lives.bench.ended()
+
+    assert lives.bench.asked(waits).text == "made before"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bot import claude_cli, claude_launch
-from bot.ports import CallEnded, Compacted, SessionDied, StartFailed, TurnDeadline
+from bot.ports import CallEnded, Compacted, Interrupted, SessionDied, StartFailed, TurnDeadline
 from tests.bot.cli_sessions import KEY, SYSTEM_PROMPT, Bot, bot_on, runs, until
 
 pytestmark = pytest.mark.cli
@@ -163,6 +163,23 @@ async def test_a_turn_that_is_cancelled_is_interrupted_and_the_next_answer_is_ri
 
     assert turn.cancelled()
     assert (await session.ask("the second question")).text == "the second answer"
+
+
+async def test_what_a_cancelled_turn_cost_until_then_is_told(bot: Bot) -> None:
+    session = await bot.start()
+    bot.model.script.tool("no_such_tool", {})
+    bot.model.script.slow(20)
+
+    async with asyncio.TaskGroup() as group:
+        turn = group.create_task(session.ask("the first question"))
+        await until(lambda: len(bot.model.requests) == 2)
+        turn.cancel()
+    told = session.events[-1]
+    bot.model.script.say("the second answer")
+    answer = await session.ask("the second question")
+
+    assert isinstance(told, Interrupted) and told.cost_by_model["claude-opus-5-5"] > 0
+    assert 0 < answer.cost_usd < 2 * told.cost_by_model["claude-opus-5-5"], "it is counted once"
 
 
 # -- what a person writes is text ------------------------------------------------------------------------------------

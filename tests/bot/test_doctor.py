@@ -21,6 +21,7 @@ from bot.doctor.rules import findings
 from bot.doctor.seen import Finding, Level
 from bot.local.model import EmbeddedModel
 from bot.local.slack import EmbeddedSlack
+from bot.slack_app import OPTIONAL_SCOPES
 from bot.workspace import Workspace
 from tests.memory.consolidating import candidate, stage
 from tests.memory.made_records import put, text_of
@@ -222,6 +223,15 @@ async def test_a_sound_bot_is_called_sound(patient: Patient) -> None:
     assert {"slack_token", "app_token", "scopes", "membership", "clock", "claude_cli", "credentials", "disk", "state_db"} <= {
         each.check for each in found if each.level is Level.OK
     }
+
+
+@pytest.mark.parametrize("scope", OPTIONAL_SCOPES)
+async def test_a_scope_that_is_a_courtesy_is_mentioned_and_nothing_is_wrong(patient: Patient, scope: str) -> None:
+    without_scope(scope)(patient)
+
+    found = [each for each in await patient.examined() if scope in each.found]
+
+    assert [(each.check, each.level) for each in found] == [("scopes", Level.INFO)] and "if you want that" in found[0].mend
 
 
 async def test_a_refused_key_is_told_from_an_endpoint_that_is_down(patient: Patient) -> None:

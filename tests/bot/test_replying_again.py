@@ -244,7 +244,11 @@ async def test_where_the_thread_went_with_the_dead_bot_nothing_is_posted(desk: D
     assert raised.value.reason is FailReason.THREAD_GONE and desk.slack.count("post") == 0
 
 
-async def test_a_first_attempt_has_begun_nothing(desk: Desk) -> None:
+async def test_what_was_kept_is_found_also_for_a_message_that_no_turn_was_begun_for(desk: Desk) -> None:
+    """A message that waits, and is stopped, has a reply and no attempt."""
+    assert desk.replies.begun(desk.message) is None
     await desk.post("Friday")
 
-    assert desk.replies.begun(desk.message) is None
+    begun = desk.replies.begun(desk.message)
+
+    assert desk.message.attempt == 1 and begun is not None and begun.text == "Friday"

@@ -65,7 +65,7 @@ def test_what_could_not_be_stored_was_not_taken() -> None:
 
     case.event(attempt="2")
 
-    assert (len(case.taken), case.gaps) == (1, [GapReason.LATE_DELIVERY])
+    assert (len(case.taken), case.gaps) == (1, [GapReason.NOT_STORED, GapReason.NOT_STORED, GapReason.LATE_DELIVERY])
 
 
 def test_ids_do_not_pile_up_and_the_newest_are_kept() -> None:

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from bot.clock import SystemClock
 from bot.local.slack import EmbeddedSlack
 from bot.local.slack_http import RequestUrl
 from bot.slack_http import EVENTS_PATH, HEALTH_PATH, WINDOW_SECONDS, CannotListen, EventsApi
+from bot.slack_time import SlackTime
 from telemetry.emit import Emit
 from telemetry.events import DeliveryGap, Fact, GapReason, SlackConnection
 
@@ -171,6 +173,7 @@ async def test_what_could_not_be_stored_comes_again_although_its_signature_is_th
     told = slack.sockets.request_url
     assert told is not None and told.sent[0].headers["X-Slack-Signature"] == told.sent[1].headers["X-Slack-Signature"]
     assert ([s.status for s in told.sent], len(set(tries)), bot.texts) == ([500, 200], 1, [WORDS])
+    assert bot.gaps == [GapReason.NOT_STORED]
     said = capsys.readouterr().err
     assert "an event could not be stored (OSError)" in said and "confidence" not in said
 
@@ -359,3 +362,25 @@ async def test_a_port_that_is_taken_is_told_in_a_sentence(bot: Bot) -> None:
 async def test_there_is_nothing_else_on_the_port(client: Client, method: str, path: str, status: int) -> None:
     async with client.session.request(method, f"http://{client.bot.api.address}{path}") as response:
         assert response.status == status
+
+
+# -- a clock that somebody sets ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("hours", [-3, 3])
+async def test_what_slack_signs_now_is_believed_whatever_this_machines_clock_says(hours: int) -> None:
+    """What time it is for Slack, the answers of its Web API tell."""
+    machine, there = HandClock(), HandClock()
+    machine.held = time.time() + hours * 3_600
+    slack_time = SlackTime(machine)
+    slack_time.told(formatdate(there.now(), usegmt=True))
+    bot = Bot(clock=cast(HandClock, slack_time))
+    await bot.api.prepare()
+    await bot.api.connect()
+    async with aiohttp.ClientSession() as session:
+        client = Client(session, bot)
+        signer = RequestUrl(bot.url, SECRET, clock=there.now, ack_seconds=3.0)
+        now, _ = await client.post(event("of now"), signer.signed(event("of now")))
+        there.held = machine.held
+        then, _ = await client.post(event("of then"), signer.signed(event("of then")))
+    await bot.api.close()
+
+    assert (now, then, bot.texts) == (200, 401, ["of now"])

@@ -13,6 +13,7 @@ from bot.clock import SystemClock
 from bot.local.slack import EmbeddedSlack
 from bot.messages import Channel, ChannelKind, Message
 from bot.outbox import Outbox
+from bot.patience import Patience
 from bot.replying import Delivered, Replies
 from bot.slack import SlackWeb
 from bot.state_db import open_state
@@ -50,7 +51,8 @@ async def post(workspace: EmbeddedSlack, web: SlackWeb, folder: Path, text: str)
     )
     db = open_state(folder / "state.db")
     try:
-        replies = Replies(web, Outbox(db), me=await web.start(), clock=SystemClock(), emit=RecordingEmit())
+        clock, emit = SystemClock(), RecordingEmit()
+        replies = Replies(web, Outbox(db), me=await web.start(), clock=clock, emit=emit, patience=Patience(clock=clock, emit=emit))
         return await replies.post(message, text, outcome=Outcome.ANSWERED, trace_id="abc", gate=None)
     finally:
         db.close()

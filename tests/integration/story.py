@@ -111,6 +111,7 @@ class Story:
         self.workspace.mkdir()
         (self.workspace / "insomnia.toml").write_text(config, encoding="utf-8")
         self._more = environment
+        self.program = ("-m", "bot")
         self.request_url = ""
         self._bots: list[BotProcess] = []
         self._threads = 0
@@ -145,7 +146,7 @@ class Story:
         stderr = self.folder / f"stderr-{len(self._bots)}.txt"
         with stderr.open("wb") as errors:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "bot", "run", "--workspace", str(self.workspace)),
+                *(sys.executable, *self.program, "run", "--workspace", str(self.workspace)),
                 cwd=ROOT,
                 env=self._environment(),
                 stdin=asyncio.subprocess.DEVNULL,

@@ -61,6 +61,8 @@ BOT: tuple[Fact, ...] = (
     events.SlackConnection(up=True),
     events.SlackReconnected(reason="stale", down_seconds=40.0),
     events.DeliveryGap(reason=events.GapReason.LATE_DELIVERY),
+    events.StateTroubled(trouble=events.StateTrouble.DAMAGED, error="damaged", open_messages=2),
+    events.BudgetSpent(route="main", usd=5.25, limit_usd=5.0),
     events.SlackEventSeen(),
     MODEL,
     events.MoneySpent(route="main", model="claude-x", usd=0.02),
