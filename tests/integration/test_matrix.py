@@ -179,7 +179,7 @@ def _everywhere(row: str) -> Row:
 PASSING = {
     "ratelimited": Fault(_everywhere(WHOLE), _web("ratelimited", retry_after=1)),
     "ratelimited, as a success": Fault(_everywhere(WHOLE), _web("ratelimited_200")),
-    "http_500": Fault(_reading(WHOLE, WHOLE, posting="apologised · known held"), _web("http_500")),
+    "http_500": Fault(_everywhere(WHOLE), _web("http_500")),
     "http_502": Fault(_everywhere(WHOLE), _web("http_502")),
     "slow": Fault(_everywhere(WHOLE), _web("slow", seconds=0.5)),
     "error": Fault(_everywhere(WHOLE), _web("error")),
@@ -191,7 +191,7 @@ PASSING = {
     "the thread is gone": Fault(
         _reading("unread · refetched not_known", "partly · refetch_failed thread_gone", posting="nothing · known held"), _web("thread_gone")
     ),
-    "answer lost": Fault(_reading(WHOLE, WHOLE, posting="unsure · known held"), _web("lost")),
+    "answer lost": Fault(_everywhere(WHOLE), _web("lost")),
     "the root on every page": Fault(_everywhere(WHOLE), _set("root_on_every_page", True)),
     "message first": Fault(_everywhere(WHOLE), _set("mention_first", "message")),
     "app_mention first": Fault(_everywhere(WHOLE), _set("mention_first", "app_mention")),
