@@ -273,5 +273,8 @@ def _failure(end: ModelEnd | None, desk: Desk) -> tuple[MemoryReason, str] | Non
     if desk.rejected:
         rules = ", ".join(sorted(frozenset[str]().union(*desk.rejected)))
         of_scope = all(rules <= _SCOPE_RULES for rules in desk.rejected)
-        return MemoryReason.SCOPE_ERROR if of_scope else MemoryReason.LINTER_FAILED, f"{len(desk.rejected)} changes, all refused: {rules}"
-    return MemoryReason.MODEL_OUTPUT_INVALID, f"{desk.calls} calls of the tools, and no candidate was settled"
+        return (
+            MemoryReason.SCOPE_ERROR if of_scope else MemoryReason.LINTER_FAILED,
+            f"every change was refused ({len(desk.rejected)}): {rules}",
+        )
+    return MemoryReason.MODEL_OUTPUT_INVALID, f"no candidate was settled (calls of the tools: {desk.calls})"

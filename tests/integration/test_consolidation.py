@@ -181,7 +181,7 @@ async def test_a_model_that_settles_nothing_fails_the_run_and_loses_nothing(tmp_
         await told.stop()
 
         assert (code, answered.outcome, len(staged(told))) == (1, "answered", 2)
-        assert "failed  workspace  model output invalid (1 calls of the tools, and no candidate was settled); it had 2" in out
+        assert "failed  workspace  model output invalid (no candidate was settled (calls of the tools: 1)); it had 2" in out
         check(told)
 
 

@@ -101,11 +101,11 @@ def test_a_failed_run_says_why_in_the_list_and_on_its_page(there: Remembering, c
 
     assert there.command("runs") == 0
     told = capsys.readouterr().out
-    assert "failed" in told and "linter failed (1 changes, all refused: L501)" in told
+    assert "failed" in told and "linter failed (every change was refused (1): L501, L608)" in told
     run_id = told.splitlines()[1].split()[2]
     assert there.command("runs", run_id) == 0
     page = capsys.readouterr().out
-    assert "Because   every change that the model asked for was refused; 1 changes, all refused: L501" in page
+    assert "Because every change that the model asked for was refused; every change was refused (1): L501, L608" in " ".join(page.split())
     assert "decision/password  rejected: L501 something that looks like a password" in page
     assert "Files" not in page and "Undo" not in page
 
