@@ -68,7 +68,8 @@ async def _body(hand: Hand, token: str) -> str:
 
 async def write(hand: Hand, one: str, token: str, targets: Sequence[str]) -> None:
     """Where the name is taken, under another."""
-    content = "\n".join([line(token), *targets])
+    numbers = " ".join(word[1:] for word in CLAIMS[token].split()[2:])  # a record holds a claim with its numbers
+    content = "\n".join([line(token), *targets, *([f"({numbers})"] if numbers and not targets else [])])
     for again in ("", "-2", "-3"):
         if "error" not in await hand.write(f"note-{token}{again}", one, content=content):
             return
