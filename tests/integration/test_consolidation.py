@@ -237,7 +237,7 @@ async def test_a_bot_that_was_killed_in_a_run_ends_it_at_the_next_start_and_begi
         await told.until(lambda: len(of_consolidation(told)) == 2)
         await told.stop()
 
-        assert not Path(f"/proc/{orphan}").exists()
+        await told.until(lambda: not Path(f"/proc/{orphan}").exists())
         assert of_consolidation(told) == [("manual", "failed", "interrupted"), ("startup_recovery", "completed", "records_updated")]
         assert ends(told)[-1] == ("startup_recovery", "completed", "records_updated") and len(records(told)) == 2
         check(told)
