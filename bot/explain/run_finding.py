@@ -213,7 +213,8 @@ def _path(each: Operation) -> str:
 
 
 def _changed(done: Done) -> Changed:
-    return Changed(path=done.path, op=done.op, applied=done.applied, into=done.into, new=not done.before_sha256, gone=not done.after_sha256)
+    there = {"new": not done.before_sha256, "gone": not done.after_sha256}
+    return Changed(path=done.path, op=done.op, applied=done.applied, into=done.into, why=done.note, **there)
 
 
 def _with_file(run: MemoryRun, file: RunFile | None, *, alive: bool) -> MemoryRun:

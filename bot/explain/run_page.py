@@ -210,7 +210,7 @@ def _changed(each: Changed) -> tuple[str, str, str]:
     if not each.applied:
         return "not done", each.path, "somebody had changed it meanwhile, and theirs stays"
     note = f"merged into {each.into}" if each.into else "new" if each.new else "removed" if each.gone else ""
-    return DONE.get(each.op, each.op), each.path, note
+    return DONE.get(each.op, each.op), each.path, "; ".join(filter(None, (note, each.why)))
 
 
 def _candidates(count: int) -> str:

@@ -71,12 +71,13 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """One file below `.insomnia`, as it came out. `into`: the slug that took it up."""
+    """One file below `.insomnia`, as it came out. `into`: the slug that took it up. `why`: the model's words."""
 
     path: str
     op: str
     applied: bool
     into: str = ""
+    why: str = ""
     new: bool = False
     gone: bool = False
 

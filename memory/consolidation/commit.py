@@ -116,6 +116,7 @@ def _done(change: Change, *, applied: bool) -> Done:
         applied=applied,
         into=change.into,
         lost=change.lost if applied else 0,
+        note=change.note,
     )
 
 

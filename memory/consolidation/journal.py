@@ -32,7 +32,8 @@ class JournalUnreadable(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """One file. `before_sha256` is empty for a new one; `after` is the text, None where it goes. `into`: the slug that took it up.
-    `cited`: ids of candidates. `lost`: how many of its specifics are in no record any more.
+    `cited`: ids of candidates. `lost`: how many of its specifics are in no record any more. `note`: the model's words
+    for why, without secrets.
     """
 
     op: RecordOp
@@ -43,6 +44,7 @@ class Change:
     cited: tuple[str, ...] = ()
     into: str = ""
     lost: int = 0
+    note: str = ""
 
     @property
     def key(self) -> Key:
@@ -85,6 +87,7 @@ class Done:
     applied: bool
     into: str = ""
     lost: int = 0
+    note: str = ""
 
     @property
     def path(self) -> str:
@@ -226,7 +229,7 @@ def _head(read: Mapping[str, Any]) -> dict[str, Any]:
 def _common(read: Mapping[str, Any]) -> dict[str, Any]:
     if not is_slug(read["slug"]):
         raise ValueError("no slug")
-    words = {name: str(read[name]) for name in ("slug", "before_sha256", "into")}
+    words = {name: str(read[name]) for name in ("slug", "before_sha256", "into")} | {"note": str(read.get("note", ""))}
     return {**words, "op": RecordOp(read["op"]), "kind": RecordKind(read["kind"]), "lost": int(read["lost"])}
 
 

@@ -17,7 +17,7 @@ from telemetry.memory_events import RecordOp
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One call of a tool, read and complete. `records`: what each becomes, None: it goes; the one that the call names first.
-    `cited`: ids of candidates. `dropped`: specifics that are declared to go. `note`: the model's own word for why.
+    `cited`: ids of candidates. `dropped`: specifics that are declared to go. `note`: the model's own words for why.
     """
 
     op: RecordOp
@@ -34,7 +34,7 @@ class Step:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
     """`op`: what it is counted as. `before_sha256` is empty for a new file, `after` None for one that goes. `into`: the slug of the
-    record that took it up. `cited`: the candidates that it holds.
+    record that took it up. `cited`: the candidates that it holds. `note`: the model's words for why.
     """
 
     op: RecordOp
@@ -43,6 +43,7 @@ class FileChange:
     after: Record | None
     cited: tuple[str, ...]
     into: str = ""
+    note: str = ""
 
     @property
     def path(self) -> str:
@@ -85,19 +86,21 @@ class Overlay:
             steps = [step for step in self._steps if key in step.records]
             base, now = self.base.get(*key), self._now.get(key)
             cited = tuple(dict.fromkeys(one for step in steps for one in step.cited))
+            note = "; ".join(dict.fromkeys(step.note for step in steps if step.note))
             if now is None and base is not None:
                 last = steps[-1]
                 merged = last.op is RecordOp.MERGE
                 op = RecordOp.DELETE if merged else RecordOp.DROP
                 into = last.key[1] if merged else ""
-                yield FileChange(op=op, key=key, before_sha256=base.sha256, after=None, cited=(), into=into)
+                yield FileChange(op=op, key=key, before_sha256=base.sha256, after=None, cited=(), into=into, note="" if merged else note)
             elif (
                 now is not None
                 and isinstance(now.record, Record)
                 and (_takes_up(steps, key) or base is None or not same_text(base, now.record))
             ):
                 before = base.sha256 if base else ""
-                yield FileChange(op=_op(steps, new=base is None), key=key, before_sha256=before, after=now.record, cited=cited)
+                op = _op(steps, new=base is None)
+                yield FileChange(op=op, key=key, before_sha256=before, after=now.record, cited=cited, note=note)
 
 
 def _takes_up(steps: Sequence[Step], key: Key) -> bool:

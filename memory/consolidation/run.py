@@ -225,6 +225,7 @@ class ConsolidationRun:
                 cited=each.cited,
                 into=each.into,
                 lost=before.losses.get(each.key, 0),
+                note=each.note,
             )
             for each in files
         )

@@ -15,6 +15,7 @@ from memory.consolidation.overlay import Step
 from memory.consolidation.pending import Candidate, lowest
 from memory.consolidation.schemas import Writing
 from memory.records import STATUSES, KnowledgeKind, Record, RecordKind, Scope, Source, Status, path_of
+from memory.redact import redact
 from memory.store_view import Stored, StoreView
 from memory.tools import Json, ToolRefused
 from telemetry.memory_events import RecordOp
@@ -70,6 +71,7 @@ def _edit(kind: RecordKind, arguments: Json, view: StoreView, making: Making) ->
         records={(kind, before.slug): changed if changed == before else _touched(changed, making, cited)},
         cited=cited,
         dropped=_dropped(arguments),
+        note=_why_dropped(arguments),
     )
 
 
@@ -82,7 +84,7 @@ def _trim(kind: RecordKind, arguments: Json, view: StoreView, making: Making) ->
     while "\n\n\n" in body:
         body = body.replace("\n\n\n", "\n\n")
     step = {(kind, before.slug): _touched(replace(before, body=body), making, ())}
-    return Step(op=RecordOp.TRIM, records=step, dropped=tuple(arguments["remove"]), note=arguments["why"])
+    return Step(op=RecordOp.TRIM, records=step, dropped=tuple(arguments["remove"]), note=_said(arguments["why"]))
 
 
 def _merge(kind: RecordKind, arguments: Json, view: StoreView, making: Making) -> Step:
@@ -111,13 +113,17 @@ def _merge(kind: RecordKind, arguments: Json, view: StoreView, making: Making) -
     )
     records: dict[tuple[RecordKind, str], Record | None] = {(kind, slug): _touched(result, making, cited)}
     return Step(
-        op=RecordOp.MERGE, records={**records, **{(kind, each): None for each in sources}}, cited=cited, dropped=_dropped(arguments)
+        op=RecordOp.MERGE,
+        records={**records, **{(kind, each): None for each in sources}},
+        cited=cited,
+        dropped=_dropped(arguments),
+        note=_why_dropped(arguments),
     )
 
 
 def _drop(kind: RecordKind, arguments: Json, view: StoreView, making: Making) -> Step:
     record = _there(kind, arguments["slug"], view, making)
-    return Step(op=RecordOp.DROP, records={(kind, record.slug): None}, note=f"{arguments['category']}: {arguments['why']}")
+    return Step(op=RecordOp.DROP, records={(kind, record.slug): None}, note=_said(f"{arguments['category']}: {arguments['why']}"))
 
 
 _MAKE = {RecordOp.WRITE: _write, RecordOp.EDIT: _edit, RecordOp.TRIM: _trim, RecordOp.MERGE: _merge, RecordOp.DROP: _drop}
@@ -189,3 +195,12 @@ def _replaced(body: str, old: str, new: str) -> str:
 
 def _dropped(arguments: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(each["text"] for each in arguments.get("dropped_specifics", ()) if each["why"].strip())
+
+
+def _why_dropped(arguments: Mapping[str, Any]) -> str:
+    return _said("; ".join(f"{each['text']}: {each['why']}" for each in arguments.get("dropped_specifics", ())))
+
+
+def _said(text: str) -> str:
+    """On one line, without secrets."""
+    return redact(" ".join(text.split()))
