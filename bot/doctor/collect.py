@@ -10,6 +10,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 
 import requests
@@ -26,7 +27,7 @@ from memory.disk import Disk
 from memory.lint import lint
 from memory.quarantine import Quarantine
 from memory.store import Store, StoreBusy
-from telemetry.status_file import read_status
+from telemetry.status_file import Status, read_status
 
 SECONDS = 5.0
 DISTRIBUTION, PACKAGES = "insomnia-bot", ("bot", "memory", "dashboards", "telemetry")
@@ -40,14 +41,15 @@ def collect(workspace: Workspace, environment: Mapping[str, str], *, now: Callab
         settings = load_settings(workspace.root, environment)
     except ConfigError as error:
         return Seen(settings_errors=error.errors)
-    bot_up, connections = _bot(workspace)
+    bot_up, status = _bot(workspace)
+    rests = {account.name: account.until for account in status.accounts if account.until > now()} if status else {}
     return Seen(
         tokens={name: bool(shape.fullmatch(environment.get(name, "").strip())) for name, shape in SHAPES.items() if environment.get(name)},
         slack_kind=settings.slack_kind,
         slack=_slack(settings, now),
         model_kind=settings.model_kind,
-        models=list(_models(settings)),
-        unset_accounts=[name for name, account in settings.accounts.items() if account.key_env not in settings.secrets.keys],
+        models=list(_models(settings, rests)),
+        unset_accounts=_unset(settings),
         cli=_cli(settings),
         state=_state(workspace),
         otlp=_otlp(environment) if settings.otlp else None,
@@ -55,17 +57,18 @@ def collect(workspace: Workspace, environment: Mapping[str, str], *, now: Callab
         outdated=list(_outdated()),
         mixed_routes=[name for name, route in settings.routes.items() if route.mixed],
         bot_up=bot_up,
-        connections=connections,
+        connections=status.connections if status else None,
     )
 
 
-def _bot(workspace: Workspace) -> tuple[bool, int | None]:
+def _bot(workspace: Workspace) -> tuple[bool | None, Status | None]:
+    """Whether it is up, None where that cannot be told; and what it said of itself, if it did."""
     try:
         bot = workspace.running_bot()
     except (WorkspaceError, OSError):
-        return False, None
+        return None, None
     status = read_status(workspace.status_json)
-    return bot is not None, status.connections if bot and status and status.pid == bot.pid else None
+    return bot is not None, status if bot and status and status.pid == bot.pid else None
 
 
 def _slack(settings: Settings, now: Callable[[], float]) -> SlackSeen | None:
@@ -79,12 +82,33 @@ def _slack(settings: Settings, now: Callable[[], float]) -> SlackSeen | None:
     return probe(**tokens, api_url=settings.slack_api_url, named=named, now=now)
 
 
-def _models(settings: Settings) -> Iterator[ModelSeen]:
+def _unset(settings: Settings) -> list[str]:
+    """Where no account has a key, none is missed: the endpoint may want none."""
+    keys = settings.secrets.keys
+    return [name for name, account in settings.accounts.items() if account.key_env not in keys] if settings.credentials else []
+
+
+def _models(settings: Settings, rests: Mapping[str, float]) -> Iterator[ModelSeen]:
+    """`rests`: until when accounts rest, in seconds since the epoch. An endpoint may want no credential."""
     url = (settings.base_url or ANTHROPIC).rstrip("/") + "/v1/models"
+    if settings.model_kind == "anthropic" and not settings.credentials:
+        yield ModelSeen(account="none", status=_status(url, {"anthropic-version": API_VERSION}))
     for credential in settings.credentials:
         key = {"x-api-key": credential.value}
         headers = key if credential.variable == "ANTHROPIC_API_KEY" else {"Authorization": f"Bearer {credential.value}"}
-        yield ModelSeen(account=credential.account, status=_status(url, {**headers, "anthropic-version": API_VERSION}))
+        until = rests.get(credential.account)
+        yield ModelSeen(
+            account=credential.account,
+            status=_status(url, {**headers, "anthropic-version": API_VERSION}),
+            benched_until=_here(until) if until else "",
+        )
+
+
+def _here(seconds: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError, OSError):
+        return "a time that cannot be read"
 
 
 def _status(url: str, headers: Mapping[str, str]) -> int:
@@ -121,11 +145,11 @@ def _state(workspace: Workspace) -> StateSeen:
     )
 
 
-def _lint_errors(root: Path) -> int:
+def _lint_errors(root: Path) -> int | None:
     try:
         return len(lint(Store(root).view()).errors)
     except (OSError, StoreBusy):
-        return 0
+        return None
 
 
 def _journal(memory: Path) -> str:
@@ -133,8 +157,8 @@ def _journal(memory: Path) -> str:
         Journals(memory, disk=Disk()).read()
     except JournalUnreadable as error:
         return str(error)
-    except OSError:
-        return ""
+    except OSError as error:
+        return f"memory/_state/journal.json cannot be read ({error.strerror}); give .insomnia to the bot's user, or move that file away"
     return ""
 
 

@@ -204,7 +204,11 @@ def _memory(seen: Seen) -> Iterator[Finding]:
     state = seen.state
     if state.journal:
         yield Finding(check="memory", level=Level.FAIL, found=state.journal.split("; ")[0], mend=state.journal.partition("; ")[2])
-    if state.lint_errors:
+    if state.lint_errors is None:
+        yield Finding(
+            check="memory", level=Level.WARN, found="the records could not be looked through", mend="insomnia memory lint says why"
+        )
+    elif state.lint_errors:
         found = f"{state.lint_errors} errors in memory records; such a record is in no answer"
         yield Finding(check="memory", level=Level.WARN, found=found, mend="insomnia memory lint")
     if state.put_aside:
@@ -217,7 +221,7 @@ def _memory(seen: Seen) -> Iterator[Finding]:
         yield Finding(
             check="memory", level=Level.WARN, found=found, mend="look at .insomnia/memory/_staging/_invalid, and remove what is not needed"
         )
-    if state.exists and not (state.journal or state.lint_errors or state.put_aside or state.invalid):
+    if state.exists and state.lint_errors == 0 and not (state.journal or state.put_aside or state.invalid):
         yield Finding(check="memory", level=Level.OK, found="every record can be read")
 
 
@@ -254,7 +258,8 @@ def _routes(seen: Seen) -> Iterator[Finding]:
 
 
 def _bot(seen: Seen) -> Iterator[Finding]:
-    yield Finding(check="bot", level=Level.INFO, found="it is running" if seen.bot_up else "it is not running")
+    words = {True: "it is running", False: "it is not running", None: "whether it runs cannot be told; insomnia status says why"}
+    yield Finding(check="bot", level=Level.INFO, found=words[seen.bot_up])
 
 
 RULES: tuple[Rule, ...] = (

@@ -42,7 +42,9 @@ class SlackSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSeen:
-    """`status`: HTTP status of the endpoint's list of models with that account's credential; 0: no connection."""
+    """`status`: HTTP status of the endpoint's list of models with that account's credential; 0: no connection. `benched_until`: what the
+    running bot says of it, where it rests.
+    """
 
     account: str
     status: int
@@ -62,7 +64,8 @@ class CliSeen:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSeen:
     """`.insomnia`. `readable_by_others`, `unwritable`: paths below it. `free_bytes` of its disk. `database`: "" whole, else what is
-    wrong. `lint_errors`, `put_aside` (ranges), `invalid` (staged files), `journal` ("" fine): of the memory.
+    wrong. `lint_errors` (None: it could not be looked through), `put_aside` (ranges), `invalid` (staged files), `journal` ("" fine): of the
+    memory.
     """
 
     exists: bool = True
@@ -70,7 +73,7 @@ class StateSeen:
     unwritable: Sequence[str] = ()
     free_bytes: int = 1 << 40
     database: str = ""
-    lint_errors: int = 0
+    lint_errors: int | None = 0
     put_aside: int = 0
     invalid: int = 0
     journal: str = ""
@@ -80,7 +83,8 @@ class StateSeen:
 class Seen:
     """`tokens`: by variable, whether its shape is right. `settings_errors`: then nothing else could be looked at. `otlp`: None no
     endpoint is set, "" it answers, else why not. `elsewhere`: packages that resolve to another place than this program's. `outdated`:
-    distributions outside of their bounds. `connections`: on the app token, as Slack told the running bot; None: not told.
+    distributions outside of their bounds. `bot_up` None: it cannot be told.
+    `connections`: on the app token, as Slack told the running bot; None: not told.
     """
 
     settings_errors: Sequence[str] = ()
@@ -96,5 +100,5 @@ class Seen:
     elsewhere: Sequence[str] = ()
     outdated: Sequence[str] = ()
     mixed_routes: Sequence[str] = ()
-    bot_up: bool = False
+    bot_up: bool | None = False
     connections: int | None = None

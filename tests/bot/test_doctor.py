@@ -18,11 +18,12 @@ from aiohttp import web
 from bot.doctor import collect as collecting
 from bot.doctor.collect import collect
 from bot.doctor.rules import findings
-from bot.doctor.seen import Finding, Level
+from bot.doctor.seen import Finding, Level, Seen, SlackSeen, StateSeen
 from bot.local.model import EmbeddedModel
 from bot.local.slack import EmbeddedSlack
 from bot.slack_app import OPTIONAL_SCOPES
-from bot.workspace import Workspace
+from bot.workspace import RunningBot, Workspace
+from telemetry.status_file import AccountStatus, Status, dumps, write_private_atomic
 from tests.memory.consolidating import candidate, stage
 from tests.memory.made_records import put, text_of
 
@@ -253,6 +254,51 @@ async def test_a_refused_key_is_told_from_an_endpoint_that_is_down(patient: Pati
 
     (refused,) = [each for each in found if each.level is F]
     assert refused.check == "credentials" and "401" in refused.found and "new key" in refused.mend
+
+
+async def test_what_the_running_bot_says_of_its_accounts_and_sockets_is_told(patient: Patient) -> None:
+    workspace = patient.workspace
+    with workspace.lock():
+        workspace.publish(RunningBot(pid=4242, started_at=1.0, version="0.1.0", slack="socket"))
+        rests = AccountStatus(name="main", state="limited", until=time.time() + 3_600)
+        status = Status(pid=4242, at=time.time(), slack_mode="socket", model_kind="anthropic", accounts=(rests,), connections=2)
+        write_private_atomic(workspace.status_json, dumps(status))
+        found = {each.check: each for each in await patient.examined() if each.level is not Level.OK}
+
+    assert found["bot"].found == "it is running"
+    assert found["credentials"].found.startswith("the account main waits until 20") and found["credentials"].level is W
+    assert found["sockets"].found == "2 connections are open on this app token" and found["sockets"].level is W
+
+
+async def test_what_cannot_be_looked_at_is_not_called_sound(patient: Patient) -> None:
+    put(patient.workspace.state, text_of())
+    patient.patch.setattr(collecting, "Store", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+
+    with patient.workspace.lock():
+        patient.workspace.bot_json.write_text("{}", encoding="utf-8")
+        found = {each.check: each for each in await patient.examined()}
+
+    assert (found["memory"].level, found["memory"].found) == (W, "the records could not be looked through")
+    assert "cannot be told" in found["bot"].found
+
+
+def test_a_person_s_token_and_a_folder_of_somebody_else_are_named() -> None:
+    seen = Seen(slack_kind="socket", slack=SlackSeen(is_bot=False), state=StateSeen(unwritable=["/srv/bot/.insomnia"]))
+
+    found = {each.check: each for each in findings(seen) if each.level is F}
+
+    assert "person's token" in found["slack_token"].found and "chown" in found["workspace"].mend
+
+
+async def test_an_endpoint_that_wants_no_key_is_looked_at_too(patient: Patient) -> None:
+    patient.env.pop("ANTHROPIC_API_KEY")
+    patient.toml = ""
+
+    sound = [each for each in await patient.examined() if each.check in ("credentials", "endpoint")]
+    patient.env["ANTHROPIC_BASE_URL"] = closed_port()
+    down = [each for each in await patient.examined() if each.check == "endpoint"]
+
+    assert [each.level for each in sound] == [Level.OK] and [each.level for each in down] == [F]
 
 
 async def test_no_secret_is_in_what_the_doctor_says_and_nothing_is_written(patient: Patient) -> None:
