@@ -244,9 +244,11 @@ class MemoryRunNotDue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordOperation:
-    """One operation on one record. `path` below `.insomnia`. `unaudited`: not done by a tool but found, a person's edit."""
+    """One operation on one record. `path` below `.insomnia`. `unaudited`: not done by a tool but found, a person's edit. `kind` None:
+    of a call that was refused and named none.
+    """
 
-    kind: RecordKind
+    kind: RecordKind | None
     slug: str
     path: str
     op: RecordOp

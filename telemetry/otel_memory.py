@@ -124,10 +124,11 @@ class MemorySinks:
         self._record(Event.WORKER_LIFECYCLE, _ended(fact), words, _SEVERITY.get(fact.status, SeverityNumber.INFO))
 
     def _operation(self, fact: RecordOperation) -> None:
-        labels = {"kind": fact.kind, "op": fact.op, "status": fact.status}
+        kind = fact.kind.value if fact.kind else metric_names.NONE
+        labels = {"kind": kind, "op": fact.op, "status": fact.status}
         rejected = fact.status is OperationStatus.REJECTED
         if fact.unaudited:
-            self._metrics.add(metric_names.MEMORY_UNAUDITED, {"kind": fact.kind})
+            self._metrics.add(metric_names.MEMORY_UNAUDITED, {"kind": kind})
         elif fact.status is not OperationStatus.PLANNED:
             self._metrics.add(metric_names.MEMORY_OPERATIONS, labels)
         for rule in fact.lint if rejected else ():
@@ -135,7 +136,7 @@ class MemorySinks:
                 self._metrics.add(metric_names.MEMORY_LINT_FAILURES, {"rule": rule})
         fields: Fields = {
             **_given(run_id=fact.run_id),
-            "kind": fact.kind.value,
+            "kind": kind,
             "slug": clean(fact.slug),  # of a rejected operation it is whatever the model wrote
             "path": clean(fact.path),
             "op": fact.op.value,
@@ -144,7 +145,7 @@ class MemorySinks:
             "lint": fact.lint,
             **_given(unaudited=fact.unaudited),
         }
-        what = f"{fact.op} {fact.kind} {clean(fact.slug)} {fact.status}" + (f": {', '.join(fact.lint)}" if fact.lint else "")
+        what = f"{fact.op} {kind} {clean(fact.slug)} {fact.status}" + (f": {', '.join(fact.lint)}" if fact.lint else "")
         self._record(Event.RECORD_OPERATION, fields, what, SeverityNumber.WARN if rejected else SeverityNumber.INFO)
 
     def _used(self, fact: RecordUsed) -> None:

@@ -26,11 +26,11 @@ from memory.reading_tools import ReadingTools
 from memory.record_types import is_slug
 from memory.records import Record, RecordKind, path_of, render, sha256
 from memory.redact import redact
-from memory.store_view import Key
 from memory.tools import MAX_ARGUMENT_CHARS, Asker, Json, ToolAnswer, ToolRefused, to_json
 from memory.tools import check as check_arguments
 from telemetry.emit import AttrValue, Emit, Span
 from telemetry.memory_events import Disposition, OperationStatus, RecordOperation
+from telemetry.metric_names import NONE
 from telemetry.names import Attr, SpanName
 
 MAX_CALLS = 300  # forty candidates with a query, a reading and a change each, twice over
@@ -43,6 +43,7 @@ _RULE_OF = {
     "no_match": Rule.STALE,
     "unknown_candidate": Rule.FOREIGN_CANDIDATE,
 }
+Named = tuple[RecordKind | None, str]  # what a call means, as far as it says so
 _HOLDS = frozenset({Disposition.DUPLICATE, Disposition.ALREADY_COVERED})
 
 _OVER = ToolRefused("run_over", "the run is over, and nothing more is taken", "end your turn")
@@ -214,18 +215,19 @@ class Desk:
         return replace(violation, message="a record that cannot be shown here refers to it", mend="keep this one")
 
     def _tell(
-        self, span: Span, writing: Writing, key: Key, status: OperationStatus, record: Record | None, rules: Sequence[Rule] = ()
+        self, span: Span, writing: Writing, named: Named, status: OperationStatus, record: Record | None, rules: Sequence[Rule] = ()
     ) -> None:
-        before = self._overlay.view().get(*key) if key[1] else None
+        kind, slug = named
+        before = self._overlay.view().get(kind, slug) if kind else None
         hashes = (before.sha256 if before else "", sha256(render(record)) if record else "")
-        about: dict[Attr, AttrValue] = {Attr.MEMORY_OP: writing.op, Attr.MEMORY_OP_STATUS: status, Attr.MEMORY_KIND: key[0]}
-        told = {Attr.MEMORY_SLUG: key[1], Attr.MEMORY_BEFORE: hashes[0], Attr.MEMORY_AFTER: hashes[1]}
+        about: dict[Attr, AttrValue] = {Attr.MEMORY_OP: writing.op, Attr.MEMORY_OP_STATUS: status, Attr.MEMORY_KIND: kind or NONE}
+        told = {Attr.MEMORY_SLUG: slug, Attr.MEMORY_BEFORE: hashes[0], Attr.MEMORY_AFTER: hashes[1]}
         span.set({**about, **{attr: text for attr, text in told.items() if text}, **({Attr.MEMORY_LINT: list(rules)} if rules else {})})
         self._emit(
             RecordOperation(
-                kind=key[0],
-                slug=key[1],
-                path=path_of(*key) if key[1] else "",
+                kind=kind,
+                slug=slug,
+                path=path_of(kind, slug) if kind and slug else "",
                 op=writing.op,
                 status=status,
                 before_sha256=hashes[0],
@@ -253,10 +255,10 @@ def evidence_of(candidate: Candidate) -> Json:
     return {"evidence": [{"ts": one["ts"], "trust": one.get("trust", ""), "excerpt": redact(one["excerpt"])} for one in candidate.evidence]}
 
 
-def _named(writing: Writing, arguments: Mapping[str, Any]) -> Key:
+def _named(writing: Writing, arguments: Mapping[str, Any]) -> Named:
     """Of what may not hold to the schema: only what cannot be anybody's text."""
     kind, slug = arguments.get("kind"), arguments.get("slug")
-    known = RecordKind(kind) if isinstance(kind, str) and kind in list(RecordKind) else RecordKind.DECISION
+    known = RecordKind(kind) if isinstance(kind, str) and kind in list(RecordKind) else None
     return RecordKind.KNOWLEDGE if writing.knowledge else known, redact(slug) if isinstance(slug, str) and is_slug(slug) else ""
 
 

@@ -168,6 +168,8 @@ async def test_what_does_not_hold_to_the_schema_or_the_linter_is_told_and_not_ta
     result = await bench.run()
 
     assert bench.records() == {} and result.status is MemoryStatus.FAILED
+    nameless = [fact.slug for fact in operations(bench, OperationStatus.REJECTED) if fact.kind is None]
+    assert nameless == [f"odd-{number}" for number, odd in enumerate(ODD) if odd.get("kind") == "memory"]
     assert len(operations(bench, OperationStatus.REJECTED)) == len(ODD) + 0
     assert "sk-ant" not in str(bench.told(RecordOperation))
 

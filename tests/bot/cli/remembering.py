@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bot.cli import dispatch
 from bot.config import load_settings
 from bot.main import telemetry_of
@@ -40,6 +42,7 @@ from telemetry.troubles import Troubles
 from tests.memory.consolidating import Bench, Hand, Rule, candidate, stage
 from tests.telemetry.made_traces import Made, trace_id
 
+Capture = pytest.CaptureFixture[str]
 FIRST, SECOND = "The freeze starts Friday 15:00.", "金曜の午後はデプロイしない。例外は部長に聞く。"
 
 
@@ -191,3 +194,12 @@ def is_killed_after_the_commit(folder: Path) -> None:
 
 if __name__ == "__main__":
     is_killed_after_the_commit(Path(sys.argv[1]))
+
+
+def rows(capsys: Capture) -> list[str]:
+    """What a command printed, without the time, which is the machine's."""
+    return [line[18:] for line in capsys.readouterr().out.splitlines()]
+
+
+def as_json(capsys: Capture) -> Any:
+    return json.loads(capsys.readouterr().out)

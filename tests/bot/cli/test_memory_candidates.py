@@ -7,32 +7,17 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from memory.consolidation.past import Past, PastFile
 from memory.disk import Disk
 from telemetry.actionbar import cells
-from tests.bot.cli.remembering import FIRST, SECOND, Remembering, then, two_notes, writes
+from tests.bot.cli.remembering import FIRST, SECOND, Capture, Remembering, as_json, then, two_notes, writes
 from tests.memory.consolidating import SESSION, Hand, candidate, stage
 from tests.telemetry.made_traces import CHANNEL, THREAD_TS, TS, known
 
-Capture = pytest.CaptureFixture[str]
 JAPANESE = "東京オフィスの鍵の暗証番号は毎月一日に変わり、総務の田中さんが各部署へ通知することになっている。"
-
-
-@pytest.fixture
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Remembering:
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("LC_ALL", "C.UTF-8")
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    return Remembering(tmp_path)
-
-
-def as_json(capsys: Capture) -> Any:
-    return json.loads(capsys.readouterr().out)
 
 
 def facts(capsys: Capture) -> dict[str, str]:

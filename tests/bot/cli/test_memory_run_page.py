@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from telemetry.events import TraceRef
-from tests.bot.cli.remembering import Remembering, extracted, merged, then, two_notes, wrote
-from tests.memory.consolidating import Hand
+from tests.bot.cli.remembering import Capture, Remembering, as_json, extracted, merged, rows, then, two_notes, wrote
+from tests.memory.consolidating import Hand, candidate, stage
 from tests.telemetry.made_traces import CHANNEL, THREAD_TS, TS, known, trace_id
 
-Capture = pytest.CaptureFixture[str]
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Remembering:
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("LC_ALL", "C.UTF-8")
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    return Remembering(tmp_path)
-
-
-def rows(capsys: Capture) -> list[str]:
-    """Without the time, which is the machine's."""
-    return [line[18:] for line in capsys.readouterr().out.splitlines()]
-
-
-def as_json(capsys: Capture) -> Any:
-    return json.loads(capsys.readouterr().out)
 
 
 def test_a_page_tells_all_of_a_run_in_its_order(there: Remembering, capsys: Capture) -> None:
@@ -160,3 +138,21 @@ def test_a_run_that_a_later_process_ended_is_one_run_that_was_recovered(there: R
         page = capsys.readouterr().out
         assert "  memory_write  decision/deploy-freeze  planned, applied\n" in page
         assert f"it had begun is in the trace {run['died']}" in " ".join(page.split())
+
+
+def test_the_page_says_why_a_record_was_dropped(there: Remembering, capsys: Capture) -> None:
+    two_notes(there)
+    wrote(there)
+
+    async def drops(hand: Hand, ids: list[str]) -> None:
+        await hand("memory_drop", kind="decision", slug="friday-freeze", category="outdated", why="それは終わりました。")
+        for one in ids:
+            await hand("staging_resolve", candidate=one, disposition="discarded", reason="Known.")
+
+    stage(there.state, candidate("Hello, all of you.", n=5), start=5)
+    run_id = there.run(then(drops)).run_id
+
+    assert there.command("runs", run_id) == 0
+    assert "removed; outdated: それは終わりました。" in capsys.readouterr().out
+    assert there.command("runs", run_id, "--json") == 0
+    assert [each["why"] for each in as_json(capsys)["files"]] == ["outdated: それは終わりました。"]

@@ -7,7 +7,6 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,28 +24,9 @@ from telemetry.memory_events import (
     RecordOp,
 )
 from telemetry.names import Attr, SpanName
-from tests.bot.cli.remembering import Remembering, extracted, merged, wrote
+from tests.bot.cli.remembering import Capture, Remembering, as_json, extracted, merged, rows, wrote
 
-Capture = pytest.CaptureFixture[str]
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Remembering:
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("LC_ALL", "C.UTF-8")
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    return Remembering(tmp_path)
-
-
-def rows(capsys: Capture) -> list[str]:
-    """Without the time, which is the machine's."""
-    return [line[18:] for line in capsys.readouterr().out.splitlines()]
-
-
-def as_json(capsys: Capture) -> Any:
-    return json.loads(capsys.readouterr().out)
 
 
 def test_runs_are_listed_newest_first_with_what_they_did(there: Remembering, capsys: Capture) -> None:

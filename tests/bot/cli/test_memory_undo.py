@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,25 +18,12 @@ from telemetry.trace_reading import Wanted, reading
 from telemetry.trace_rows import Begun
 from telemetry.trace_writing import TraceWriter
 from telemetry.troubles import Troubles
-from tests.bot.cli.remembering import FIRST, SECOND, Remembering, merged, then, two_notes, wrote
+from tests.bot.cli.remembering import FIRST, SECOND, Capture, Remembering, as_json, merged, then, two_notes, wrote
 from tests.memory.consolidating import Hand, candidate, stage
 from tests.memory.made_records import record
 from tests.telemetry.made_traces import known
 
-Capture = pytest.CaptureFixture[str]
 FREEZE, FRIDAY = "memory/decision/deploy-freeze.md", "memory/decision/friday-freeze.md"
-
-
-@pytest.fixture
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Remembering:
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("LC_ALL", "C.UTF-8")
-    return Remembering(tmp_path)
-
-
-def as_json(capsys: Capture) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return read
 
 
 def test_every_removed_and_changed_file_comes_back_byte_for_byte(there: Remembering, capsys: Capture) -> None:

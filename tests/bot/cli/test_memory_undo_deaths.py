@@ -9,19 +9,10 @@ from pathlib import Path
 import pytest
 
 from memory.consolidation.undo import Undoer
-from tests.bot.cli.remembering import Remembering, merged, wrote
+from tests.bot.cli.remembering import Capture, Remembering, merged, wrote
 from tests.bot.recording import RecordingEmit
 from tests.memory.consolidating import Clock
 from tests.memory.dying import Death, DyingDisk, Steps
-
-Capture = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Remembering:
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("LC_ALL", "C.UTF-8")
-    return Remembering(tmp_path)
 
 
 @pytest.mark.sweep
